@@ -1,0 +1,144 @@
+//! Where a writer cuts frames: on record boundaries, at the target (format document, section 3, points 3 and 8).
+//!
+//! A frame holds as many whole records as fit the target, and always at least one. So no frame is longer than the larger
+//! of target and one record, and a reader never meets half a record.
+
+use super::offset::SourceOffset;
+use super::pcap::{GlobalHeader, LengthRule, RecordFault};
+
+/// Cuts a stream of records, fed in any pieces, into frames.
+#[derive(Clone, Debug)]
+pub struct Splitter {
+    header: GlobalHeader,
+    /// Source bytes a frame aims at.
+    target: usize,
+    /// Source offset of the first pending byte.
+    start: SourceOffset,
+    /// Pending bytes that are whole records.
+    whole: usize,
+}
+
+impl Splitter {
+    /// A splitter for records behind `header`, whose first pending byte lies at source offset `start`.
+    #[must_use]
+    pub fn new(header: GlobalHeader, start: SourceOffset, target: usize) -> Self {
+        Self {
+            header,
+            target,
+            start,
+            whole: 0,
+        }
+    }
+
+    /// Bytes from the start of `pending` that make the next frame; `None` until the target is reached.
+    ///
+    /// `pending` holds all bytes since the last cut, and only grows between calls; the caller removes what was cut.
+    ///
+    /// # Errors
+    /// A record whose captured length the format does not allow.
+    pub fn cut(&mut self, pending: &[u8]) -> Result<Option<usize>, RecordFault> {
+        while let Some(len) = self.header.record_len(
+            &pending[self.whole..],
+            self.start,
+            self.whole,
+            LengthRule::Marked,
+        )? {
+            if self.whole > 0 && self.whole + len > self.target {
+                return Ok(Some(self.take()));
+            }
+            if pending.len() - self.whole < len {
+                return Ok(None);
+            }
+            self.whole += len;
+            if self.whole >= self.target {
+                return Ok(Some(self.take()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Bytes of whole records since the last cut, cut now: what a flush writes. 0 if there is none.
+    pub fn flush(&mut self) -> usize {
+        self.take()
+    }
+
+    /// Source offset of the first byte that was not cut yet.
+    #[must_use]
+    pub fn start(&self) -> SourceOffset {
+        self.start
+    }
+
+    fn take(&mut self) -> usize {
+        let cut = std::mem::take(&mut self.whole);
+        self.start = SourceOffset::new(self.start.as_u64().saturating_add(cut as u64));
+        cut
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pcap::Magic;
+    use super::*;
+
+    fn record(payload: usize) -> Vec<u8> {
+        let len = u32::try_from(payload).expect("small").to_le_bytes();
+        let mut bytes = vec![0; 8];
+        bytes.extend(len);
+        bytes.extend(len);
+        bytes.resize(16 + payload, 7);
+        bytes
+    }
+
+    fn splitter(target: usize) -> Splitter {
+        let header = GlobalHeader {
+            magic: Magic::LeUs,
+            version: (2, 4),
+            snaplen: 0,
+            network: 1,
+        };
+        Splitter::new(header, SourceOffset::new(24), target)
+    }
+
+    /// The frames of `stream`, fed `piece` bytes at a time.
+    fn frames(stream: &[u8], piece: usize, target: usize) -> Vec<usize> {
+        let mut splitter = splitter(target);
+        let mut pending = Vec::new();
+        let mut frames = Vec::new();
+        for piece in stream.chunks(piece) {
+            pending.extend_from_slice(piece);
+            while let Some(cut) = splitter.cut(&pending).expect("valid records") {
+                pending.drain(..cut);
+                frames.push(cut);
+            }
+        }
+        frames.push(splitter.flush());
+        frames
+    }
+
+    #[test]
+    fn frames_do_not_depend_on_how_the_records_arrive() {
+        let stream: Vec<u8> = (0..200).flat_map(|number| record(number * 13 % 97)).collect();
+        let whole = frames(&stream, stream.len(), 500);
+        assert_eq!(whole.iter().sum::<usize>(), stream.len());
+        assert!(whole.iter().all(|len| *len <= 500));
+        for piece in [1, 7, 16, 499] {
+            assert_eq!(frames(&stream, piece, 500), whole);
+        }
+    }
+
+    #[test]
+    fn a_record_over_the_target_makes_a_frame_of_its_own() {
+        let stream: Vec<u8> = [record(10), record(1000), record(10)].concat();
+        assert_eq!(frames(&stream, stream.len(), 100), [26, 1016, 26]);
+    }
+
+    #[test]
+    fn a_flush_leaves_half_a_record_pending() {
+        let mut splitter = splitter(100);
+        let pending = [record(10), record(10)[..20].to_vec()].concat();
+        assert_eq!(splitter.cut(&pending), Ok(None));
+        assert_eq!(splitter.flush(), 26);
+        assert_eq!(splitter.start(), SourceOffset::new(50));
+        assert_eq!(splitter.flush(), 0);
+    }
+}

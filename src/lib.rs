@@ -1,0 +1,3 @@
+//! stub
+#![allow(missing_docs)]
+pub mod format;
