@@ -1,3 +1,15 @@
-//! stub
-#![allow(missing_docs)]
+//! pcapzst: compressed and still growing packet captures, mounted as ordinary `.pcap` files.
+//!
+//! Four floors; each uses itself and what is below, never above (docs/ARCHITECTURE.md):
+//!
+//! - [`fuse`] and [`cli`]: the rim. They translate.
+//! - [`tree`]: names, inodes, handles, attributes, errno.
+//! - [`capture`]: one capture on disk: reads at source offsets, cache, growth, writer.
+//! - [`format`](mod@format): bytes in, facts out.
+
+pub mod capture;
+pub mod cli;
 pub mod format;
+pub mod fuse;
+mod sys;
+pub mod tree;

@@ -62,10 +62,16 @@ impl Splitter {
         self.take()
     }
 
-    /// Source offset of the first byte that was not cut yet.
+    /// Source offset behind the last whole record seen (exclusive): what is pending from there on is half a record.
     #[must_use]
-    pub fn start(&self) -> SourceOffset {
-        self.start
+    pub fn whole_end(&self) -> SourceOffset {
+        SourceOffset::new(self.start.as_u64().saturating_add(self.whole as u64))
+    }
+
+    /// Pending bytes that are whole records.
+    #[must_use]
+    pub fn whole(&self) -> usize {
+        self.whole
     }
 
     fn take(&mut self) -> usize {
@@ -137,8 +143,9 @@ mod tests {
         let mut splitter = splitter(100);
         let pending = [record(10), record(10)[..20].to_vec()].concat();
         assert_eq!(splitter.cut(&pending), Ok(None));
+        assert_eq!(splitter.whole_end(), SourceOffset::new(50));
         assert_eq!(splitter.flush(), 26);
-        assert_eq!(splitter.start(), SourceOffset::new(50));
+        assert_eq!(splitter.whole_end(), SourceOffset::new(50));
         assert_eq!(splitter.flush(), 0);
     }
 }

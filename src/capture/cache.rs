@@ -1,0 +1,464 @@
+//! Decoded frames, kept within a byte budget, each decoded once however many readers ask for it at the same moment.
+//!
+//! What counts against the budget: every buffer that holds a frame, in the cache or only in a reader's hands, being
+//! decoded or kept for reuse, plus [`OVERHEAD_BYTES`] each. A reader that finds no room waits until others let go. So a
+//! reader must not ask for a frame while it holds another one: then somebody always can go on. The budget must hold the
+//! largest frame.
+//!
+//! Lock order: the state's mutex, then a flight's. Neither is held over a decode, and no frame is dropped under them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+use lru::LruCache;
+
+use super::error::Error;
+use super::sync::{lock, wait};
+
+/// Memory around a frame's bytes: map entry, reference counts, allocator. So that millions of tiny frames count too.
+const OVERHEAD_BYTES: u64 = 256;
+/// Buffers kept for reuse.
+const SPARE_MOST: usize = 8;
+
+/// A frame of an open source: the source's id and the frame's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Unique to one opening of one physical file.
+    pub source: u64,
+    /// Index in that source's frame table.
+    pub frame: u64,
+}
+
+/// The cache; shared by all captures of a mount.
+#[derive(Debug)]
+pub struct Cache {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    budget_bytes: u64,
+    state: Mutex<State>,
+    /// Notified when bytes go back to the budget.
+    freed: Condvar,
+    counters: Counters,
+}
+
+#[derive(Debug)]
+struct State {
+    slots: LruCache<Key, Slot>,
+    /// Bytes of all live frames and of those being decoded, overhead included.
+    used_bytes: u64,
+    /// Buffers of dropped frames, and what they are charged in total.
+    spare: Vec<Buffer>,
+    spare_bytes: u64,
+}
+
+/// Bytes and what they count against the budget.
+#[derive(Debug, Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+    charged: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Slot {
+    Ready(Arc<Frame>),
+    Decoding(Arc<Flight>),
+}
+
+/// A decode that others may join.
+#[derive(Debug, Default)]
+struct Flight {
+    outcome: Mutex<Option<Result<Arc<Frame>, Error>>>,
+    landed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    hits: AtomicU64,
+    decodes: AtomicU64,
+    joins: AtomicU64,
+}
+
+/// What the cache has done and holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheStats {
+    /// The budget in bytes.
+    pub budget_bytes: u64,
+    /// Bytes that count against it now.
+    pub used_bytes: u64,
+    /// Frames found decoded.
+    pub hits: u64,
+    /// Frames decoded, failed ones included.
+    pub decodes: u64,
+    /// Readers that waited for another's decode of the same frame.
+    pub joins: u64,
+}
+
+/// One decoded frame's source bytes. Its buffer goes back to the budget when the last holder drops it.
+#[derive(Debug)]
+pub struct Frame {
+    buffer: Buffer,
+    home: Arc<Shared>,
+}
+
+impl Frame {
+    /// The frame's source bytes, all of them.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer.bytes
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        let buffer = std::mem::take(&mut self.buffer);
+        self.home.give_back(buffer);
+    }
+}
+
+impl Cache {
+    /// An empty cache of `budget_bytes`.
+    #[must_use]
+    pub fn new(budget_bytes: u64) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                budget_bytes,
+                state: Mutex::new(State {
+                    slots: LruCache::unbounded(),
+                    used_bytes: 0,
+                    spare: Vec::new(),
+                    spare_bytes: 0,
+                }),
+                freed: Condvar::new(),
+                counters: Counters::default(),
+            }),
+        }
+    }
+
+    /// The frame, if it is decoded already. Never blocks on a decode.
+    #[must_use]
+    pub fn find(&self, key: Key) -> Option<Arc<Frame>> {
+        match lock(&self.shared.state).slots.get(&key) {
+            Some(Slot::Ready(frame)) => {
+                self.shared.counters.hits.fetch_add(1, Ordering::Relaxed);
+                Some(Arc::clone(frame))
+            }
+            _ => None,
+        }
+    }
+
+    /// The frame of `len` source bytes: from the cache, from a decode in flight, or by `decode`, which fills a buffer of
+    /// exactly `len` bytes.
+    ///
+    /// Blocks while the frame is decoded elsewhere, and for room. A failure is handed to all who joined and is not kept.
+    pub fn frame(
+        &self,
+        key: Key,
+        len: u64,
+        decode: impl FnOnce(&mut [u8]) -> Result<(), Error>,
+    ) -> Result<Arc<Frame>, Error> {
+        let counters = &self.shared.counters;
+        let flight = {
+            let mut state = lock(&self.shared.state);
+            match state.slots.get(&key).cloned() {
+                Some(Slot::Ready(frame)) => {
+                    counters.hits.fetch_add(1, Ordering::Relaxed);
+                    return Ok(frame);
+                }
+                Some(Slot::Decoding(flight)) => {
+                    drop(state);
+                    counters.joins.fetch_add(1, Ordering::Relaxed);
+                    return flight.join();
+                }
+                None => {
+                    let flight = Arc::new(Flight::default());
+                    state.slots.put(key, Slot::Decoding(Arc::clone(&flight)));
+                    flight
+                }
+            }
+        };
+        counters.decodes.fetch_add(1, Ordering::Relaxed);
+        let mut landing = Landing {
+            shared: &self.shared,
+            key,
+            flight: &flight,
+            outcome: None,
+        };
+        let outcome = self.shared.take_buffer(len).and_then(|buffer| {
+            let mut frame = Frame {
+                buffer,
+                home: Arc::clone(&self.shared),
+            };
+            decode(&mut frame.buffer.bytes)?;
+            Ok(Arc::new(frame))
+        });
+        landing.outcome = Some(outcome.clone());
+        drop(landing);
+        outcome
+    }
+
+    /// What the cache has done and holds now.
+    #[must_use]
+    pub fn stats(&self) -> CacheStats {
+        let used_bytes = {
+            let state = lock(&self.shared.state);
+            state.used_bytes + state.spare_bytes
+        };
+        let counters = &self.shared.counters;
+        CacheStats {
+            budget_bytes: self.shared.budget_bytes,
+            used_bytes,
+            hits: counters.hits.load(Ordering::Relaxed),
+            decodes: counters.decodes.load(Ordering::Relaxed),
+            joins: counters.joins.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Flight {
+    fn join(&self) -> Result<Arc<Frame>, Error> {
+        let mut outcome = lock(&self.outcome);
+        loop {
+            if let Some(outcome) = &*outcome {
+                return outcome.clone();
+            }
+            outcome = wait(&self.landed, outcome);
+        }
+    }
+}
+
+/// Ends a flight when it is dropped, also by a panic in the decode: joiners must never wait for nobody.
+struct Landing<'a> {
+    shared: &'a Shared,
+    key: Key,
+    flight: &'a Flight,
+    outcome: Option<Result<Arc<Frame>, Error>>,
+}
+
+impl Drop for Landing<'_> {
+    fn drop(&mut self) {
+        let outcome = self.outcome.take().unwrap_or(Err(Error::Io {
+            doing: "decoding",
+            errno: libc::EIO,
+        }));
+        {
+            let mut state = lock(&self.shared.state);
+            match &outcome {
+                Ok(frame) => state.slots.put(self.key, Slot::Ready(Arc::clone(frame))),
+                Err(_) => state.slots.pop(&self.key),
+            };
+        }
+        *lock(&self.flight.outcome) = Some(outcome);
+        self.flight.landed.notify_all();
+    }
+}
+
+impl Shared {
+    /// A buffer of exactly `len` bytes, counted against the budget. Evicts, then waits, until there is room.
+    fn take_buffer(&self, len: u64) -> Result<Buffer, Error> {
+        let no_memory = || Error::NoMemory(len);
+        let len = usize::try_from(len).map_err(|_| no_memory())?;
+        if cost(len) > self.budget_bytes {
+            return Err(no_memory());
+        }
+        let mut buffer = self.reserve(len);
+        if buffer.bytes.try_reserve_exact(len).is_err() {
+            self.give_back(buffer);
+            return Err(no_memory());
+        }
+        buffer.bytes.resize(len, 0);
+        Ok(buffer)
+    }
+
+    /// Room for `len` bytes: a spare buffer that fits, or an empty one that is charged already.
+    fn reserve(&self, len: usize) -> Buffer {
+        let mut state = lock(&self.state);
+        loop {
+            if let Some(spare) = state.take_spare(len) {
+                return spare;
+            }
+            if state.used_bytes + state.spare_bytes + cost(len) <= self.budget_bytes {
+                state.used_bytes += cost(len);
+                return Buffer {
+                    bytes: Vec::new(),
+                    charged: cost(len),
+                };
+            }
+            if let Some(spare) = state.spare.pop() {
+                state.spare_bytes -= spare.charged;
+                continue;
+            }
+            let victims = state.evict(cost(len));
+            if victims.is_empty() {
+                state = wait(&self.freed, state);
+            } else {
+                drop(state);
+                // Each gives its bytes back, unless a reader still holds it: then that reader does.
+                drop(victims);
+                state = lock(&self.state);
+            }
+        }
+    }
+
+    fn give_back(&self, buffer: Buffer) {
+        {
+            let mut state = lock(&self.state);
+            state.used_bytes -= buffer.charged;
+            if state.spare.len() < SPARE_MOST && buffer.bytes.capacity() > 0 {
+                state.spare_bytes += buffer.charged;
+                state.spare.push(buffer);
+            }
+        }
+        self.freed.notify_all();
+    }
+}
+
+impl State {
+    /// A spare buffer for `len` bytes that does not waste more than it holds, counted as used from now on.
+    fn take_spare(&mut self, len: usize) -> Option<Buffer> {
+        let fits = |spare: &Buffer| (len..=2 * len).contains(&spare.bytes.capacity());
+        let index = self.spare.iter().position(fits)?;
+        let mut spare = self.spare.swap_remove(index);
+        self.spare_bytes -= spare.charged;
+        self.used_bytes += spare.charged;
+        spare.bytes.clear();
+        Some(spare)
+    }
+
+    /// Least recently used frames of at least `bytes` in total; fewer if there are no more. Decodes in flight stay.
+    fn evict(&mut self, bytes: u64) -> Vec<Arc<Frame>> {
+        let mut victims = Vec::new();
+        let mut freed = 0;
+        let mut in_flight = Vec::new();
+        while freed < bytes {
+            match self.slots.pop_lru() {
+                Some((_, Slot::Ready(frame))) => {
+                    freed += frame.buffer.charged;
+                    victims.push(frame);
+                }
+                Some(flight) => in_flight.push(flight),
+                None => break,
+            }
+        }
+        for (key, slot) in in_flight {
+            self.slots.put(key, slot);
+        }
+        victims
+    }
+}
+
+/// The largest frame in source bytes that a cache of `budget_bytes` can hold.
+#[must_use]
+pub fn largest_frame(budget_bytes: u64) -> u64 {
+    budget_bytes.saturating_sub(OVERHEAD_BYTES)
+}
+
+/// What a buffer of `capacity` counts.
+fn cost(capacity: usize) -> u64 {
+    capacity as u64 + OVERHEAD_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::thread;
+
+    fn key(frame: u64) -> Key {
+        Key { source: 1, frame }
+    }
+
+    fn fill(byte: u8) -> impl FnOnce(&mut [u8]) -> Result<(), Error> {
+        move |out| {
+            out.fill(byte);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn readers_that_ask_at_once_share_one_decode() {
+        let cache = Cache::new(1 << 20);
+        let in_decode = Barrier::new(2);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let frame = cache.frame(key(0), 100, |out| {
+                    in_decode.wait();
+                    // The joiners are counted before they wait; the decode ends once all of them are.
+                    while cache.stats().joins < 4 {
+                        thread::yield_now();
+                    }
+                    out.fill(7);
+                    Ok(())
+                });
+                assert_eq!(frame.expect("decoded").bytes(), [7; 100]);
+            });
+            in_decode.wait();
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let frame = cache.frame(key(0), 100, |_| panic!("a second decode"));
+                    assert_eq!(frame.expect("joined").bytes(), [7; 100]);
+                });
+            }
+        });
+        assert_eq!(cache.stats().decodes, 1);
+    }
+
+    #[test]
+    fn the_budget_holds_with_frames_in_readers_hands() {
+        let budget = 10 * cost(1000);
+        let cache = Cache::new(budget);
+        let mut held = Vec::new();
+        for frame in 0..10 {
+            held.push(cache.frame(key(frame), 1000, fill(1)).expect("fits"));
+            assert!(cache.stats().used_bytes <= budget);
+        }
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| cache.frame(key(10), 1000, fill(2)).map(|_| ()));
+            // The reader that finds no room goes on once another lets go, evicted or not.
+            held.clear();
+            assert_eq!(waiting.join().expect("no panic"), Ok(()));
+        });
+        for frame in 11..100 {
+            drop(cache.frame(key(frame), 1000, fill(3)).expect("evicts"));
+            assert!(cache.stats().used_bytes <= budget);
+        }
+        assert!(cache.find(key(99)).is_some());
+        assert!(cache.find(key(11)).is_none());
+    }
+
+    #[test]
+    fn tiny_frames_count_their_overhead() {
+        let cache = Cache::new(100 * OVERHEAD_BYTES);
+        for frame in 0..1000 {
+            drop(cache.frame(key(frame), 1, fill(1)).expect("evicts"));
+        }
+        let kept = (0..1000).filter(|frame| cache.find(key(*frame)).is_some());
+        assert!(kept.count() < 100);
+    }
+
+    #[test]
+    fn a_failed_decode_is_not_kept_and_gives_its_room_back() {
+        let cache = Cache::new(cost(1000));
+        for _ in 0..3 {
+            let failed = cache.frame(key(0), 1000, |_| Err(Error::NoMemory(1)));
+            assert_eq!(failed.err(), Some(Error::NoMemory(1)));
+        }
+        assert!(cache.frame(key(0), 1000, fill(1)).is_ok());
+        assert_eq!(
+            cache.frame(key(1), 1001, fill(1)).err(),
+            Some(Error::NoMemory(1001))
+        );
+    }
+
+    #[test]
+    fn a_panic_in_a_decode_leaves_no_joiner_waiting() {
+        let cache = Cache::new(1 << 20);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            cache.frame(key(0), 10, |_| panic!("decode"))
+        }));
+        assert!(panicked.is_err());
+        assert!(cache.frame(key(0), 10, fill(1)).is_ok());
+    }
+}

@@ -1,0 +1,68 @@
+//! One capture on disk: its bytes at source offsets, its true size, its state, and the writer that makes one.
+//!
+//! [`source::Source`] is the one type that the floors above hold. What captures share (the cache of decoded frames, the
+//! decoders, the limits) is the [`Engine`].
+
+pub mod cache;
+pub mod decode;
+pub mod error;
+mod raw;
+pub mod read_at;
+pub mod report;
+
+pub mod source;
+pub(crate) mod sync;
+
+mod survey;
+pub mod writer;
+mod zst;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use error::Error;
+pub use source::{Bytes, Facts, Form, OnFault, Progress, Source, State};
+
+/// The default of the cache's budget in bytes: 256 MiB.
+pub const CACHE_SIZE: u64 = 256 * 1024 * 1024;
+/// The default of the largest frame that is decoded, in source bytes: 64 MiB.
+pub const MAX_FRAME_SIZE: u64 = 64 * 1024 * 1024;
+
+/// What the captures of one mount, or one command, share.
+#[derive(Debug)]
+pub struct Engine {
+    cache: cache::Cache,
+    decoder: decode::Decoder,
+    max_frame_size: u64,
+    next_source: AtomicU64,
+}
+
+impl Engine {
+    /// An engine that keeps decoded frames in `cache_size` bytes and refuses frames over `max_frame_size` source bytes.
+    ///
+    /// A frame must fit the cache with what the cache itself takes, so the limit is never more than that.
+    #[must_use]
+    pub fn new(cache_size: u64, max_frame_size: u64) -> Self {
+        Self {
+            cache: cache::Cache::new(cache_size),
+            decoder: decode::Decoder::default(),
+            max_frame_size: max_frame_size.min(cache::largest_frame(cache_size)),
+            next_source: AtomicU64::new(0),
+        }
+    }
+
+    /// Counters of the frame cache.
+    #[must_use]
+    pub fn cache_stats(&self) -> cache::CacheStats {
+        self.cache.stats()
+    }
+
+    fn next_source(&self) -> u64 {
+        self.next_source.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::new(CACHE_SIZE, MAX_FRAME_SIZE)
+    }
+}

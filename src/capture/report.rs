@@ -1,0 +1,204 @@
+//! What `inspect` and `verify` find, as data: how good a capture is, and every fault in it.
+
+use super::error::Error;
+use super::source::{Facts, Form, Source, State};
+use crate::format::pcap::{GLOBAL_HEADER_LEN, LengthRule, RecordFault, RecordFaultKind};
+use crate::format::{Fault, FaultKind, FrameName, PhysicalOffset, SourceOffset};
+
+/// Faults reported of one file; a file may have as many as frames.
+const FAULTS_MOST: usize = 100;
+/// Source bytes of a raw capture looked at in one step.
+const RAW_STEP: usize = 1024 * 1024;
+
+/// How good a capture is, worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Whole and well.
+    Good,
+    /// Torn or still growing; what is there is good.
+    Incomplete,
+    /// Not this format, an unknown version, or a raw file that is no pcap.
+    Foreign,
+    /// Malformed.
+    Damaged,
+}
+
+impl Verdict {
+    /// What `facts` of a capture in `form` say by themselves, its frames not decoded.
+    #[must_use]
+    pub fn of(facts: &Facts, form: Form) -> Self {
+        let is_foreign = match &facts.error {
+            Some(fault) => form == Form::Raw || fault.kind.is_foreign(),
+            None => false,
+        };
+        match facts.state {
+            _ if is_foreign => Self::Foreign,
+            State::Refused | State::Damaged => Self::Damaged,
+            State::Growing | State::Draining => Self::Incomplete,
+            State::Complete => Self::Good,
+        }
+    }
+}
+
+/// What a whole check of a capture found.
+#[derive(Clone, Debug)]
+pub struct Verification {
+    /// The facts after the check.
+    pub facts: Facts,
+    /// Whole records in the frames that decode.
+    pub packets: u64,
+    /// The faults, in source order; the first hundred.
+    pub faults: Vec<Fault>,
+    /// The verdict over all of it.
+    pub verdict: Verdict,
+}
+
+/// Decodes every frame of `source` and follows every record.
+///
+/// `on_progress` is called with the source bytes checked so far.
+///
+/// # Errors
+/// IO and memory; what is wrong with the content is in the answer.
+pub fn verify(
+    source: &Source,
+    mut on_progress: impl FnMut(u64),
+) -> Result<Verification, Error> {
+    let mut check = Check::default();
+    match source.form() {
+        Form::Zst => check.frames(source, &mut on_progress)?,
+        Form::Raw => check.raw_records(source, &mut on_progress)?,
+    }
+    let facts = source.facts();
+    let mut verdict = Verdict::of(&facts, source.form());
+    for fault in &check.faults {
+        verdict = verdict.max(match (source.form(), &fault.kind) {
+            // The end of a raw file in the middle of a record is a torn tail; within a frame it is corruption.
+            (
+                Form::Raw,
+                FaultKind::Record(RecordFault {
+                    kind: RecordFaultKind::Cut { .. },
+                    ..
+                }),
+            ) => Verdict::Incomplete,
+            _ => Verdict::Damaged,
+        });
+    }
+    if let Some(error) = &facts.error
+        && !check.faults.contains(error)
+    {
+        check.note(error.clone());
+    }
+    Ok(Verification {
+        facts,
+        packets: check.packets,
+        faults: check.faults,
+        verdict,
+    })
+}
+
+#[derive(Default)]
+struct Check {
+    packets: u64,
+    faults: Vec<Fault>,
+}
+
+impl Check {
+    fn frames(&mut self, source: &Source, on_progress: &mut dyn FnMut(u64)) -> Result<(), Error> {
+        let Some(header) = source.facts().header else {
+            return Ok(());
+        };
+        for index in 0.. {
+            let Some(span) = source.span(index) else {
+                break;
+            };
+            let frame = FrameName::Data(index as u64);
+            let bytes = match source.frame(index as u64, &span) {
+                Ok(bytes) => bytes,
+                Err(Error::Fault(fault)) => {
+                    self.note(fault);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let whole = header.whole_records(&bytes, span.src_start, LengthRule::Marked);
+            let record = match whole {
+                Ok(whole) => {
+                    self.packets += whole.count;
+                    cut_record(span.src_start, whole.len, bytes.len())
+                }
+                Err(fault) => Some(fault),
+            };
+            if let Some(record) = record {
+                self.note(Fault {
+                    kind: FaultKind::Record(record),
+                    frame,
+                    at: span.phys_start,
+                });
+            }
+            on_progress(span.src_end().as_u64());
+        }
+        Ok(())
+    }
+
+    fn raw_records(
+        &mut self,
+        source: &Source,
+        on_progress: &mut dyn FnMut(u64),
+    ) -> Result<(), Error> {
+        let facts = source.facts();
+        let Some(header) = facts.header else {
+            return Ok(());
+        };
+        let mut at = GLOBAL_HEADER_LEN;
+        let mut step = RAW_STEP;
+        while at < facts.size {
+            let bytes = source.read(at, step, super::OnFault::Fail)?;
+            let base = SourceOffset::new(at);
+            let whole = match header.whole_records(&bytes, base, LengthRule::Libpcap) {
+                Ok(whole) => whole,
+                Err(fault) => {
+                    self.note(raw_fault(fault));
+                    break;
+                }
+            };
+            self.packets += whole.count;
+            at += whole.len as u64;
+            if whole.len == 0 {
+                let rest = usize::try_from(facts.size - at).unwrap_or(usize::MAX);
+                if bytes.len() >= rest {
+                    self.faults
+                        .extend(cut_record(base, 0, bytes.len()).map(raw_fault));
+                    break;
+                }
+                // One record is longer than the step; lengths are capped by libpcap's rule, so this ends.
+                step = step.saturating_mul(2);
+            }
+            on_progress(at);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, fault: Fault) {
+        if self.faults.len() < FAULTS_MOST {
+            self.faults.push(fault);
+        }
+    }
+}
+
+fn cut_record(start: SourceOffset, whole: usize, len: usize) -> Option<RecordFault> {
+    (whole < len).then(|| RecordFault {
+        at: SourceOffset::new(start.as_u64().saturating_add(whole as u64)),
+        kind: RecordFaultKind::Cut {
+            got: (len - whole) as u64,
+        },
+    })
+}
+
+/// In a raw file source and physical offset coincide, and there are no frames: the whole body counts as frame 0.
+fn raw_fault(fault: RecordFault) -> Fault {
+    Fault {
+        kind: FaultKind::Record(fault),
+        frame: FrameName::Data(0),
+        at: PhysicalOffset::new(GLOBAL_HEADER_LEN),
+    }
+}

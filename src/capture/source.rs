@@ -1,0 +1,289 @@
+//! The one type that the floors above hold: a capture, raw or compressed, final or partial, read at source offsets.
+//!
+//! Never panics, whatever the bytes. A read gives the source's bytes or an error, never a guess.
+
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Engine;
+use super::cache::Frame;
+use super::error::Error;
+use super::raw::Raw;
+use super::read_at::ReadAt;
+use super::zst::Zst;
+use crate::format::pcap::GlobalHeader;
+use crate::format::table::Span;
+use crate::format::{Fault, FileId};
+
+/// How a capture is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// As the pcap itself.
+    Raw,
+    /// As marked zstd frames.
+    Zst,
+}
+
+impl Form {
+    /// `raw` or `zst`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Zst => "zst",
+        }
+    }
+}
+
+/// What the physical name says. The rename is the only completion signal (format document, section 7.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Progress {
+    /// The name still has its partial suffix.
+    Partial,
+    /// The final name.
+    Final,
+}
+
+/// Where a capture stands in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Being written: a partial name.
+    Growing,
+    /// Final name, and a tail that is not framed yet.
+    Draining,
+    /// Final name, and every byte mapped.
+    Complete,
+    /// Not this format, an unknown version, or a broken marker or header.
+    Refused,
+    /// A later frame is malformed or does not decode.
+    Damaged,
+}
+
+impl State {
+    /// The word that attributes and `--json` show.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Growing => "growing",
+            Self::Draining => "draining",
+            Self::Complete => "complete",
+            Self::Refused => "refused",
+            Self::Damaged => "damaged",
+        }
+    }
+}
+
+/// What is known of a capture, at one moment.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Where it stands.
+    pub state: State,
+    /// Bytes it shows: the source frontier; behind a fault in the walk, also the physical bytes that were not mapped.
+    pub size: u64,
+    /// Length of the physical file in bytes.
+    pub physical_len: u64,
+    /// Data frames that carry bytes; 0 for a raw capture.
+    pub frames: u64,
+    /// Physical bytes behind the source frontier that may still become a frame or a record.
+    pub torn_bytes: u64,
+    /// Provisional until the first record is there.
+    pub file_id: FileId,
+    /// The pcap global header; `None` if there is none yet, or none that is valid.
+    pub header: Option<GlobalHeader>,
+    /// The first fault found. A raw capture that is no pcap has one too, and is served all the same.
+    pub error: Option<Fault>,
+}
+
+/// What a read gives whose range holds a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnFault {
+    /// The error, whatever bytes come before: a page-cached reader takes a short answer for the end of the file.
+    Fail,
+    /// The bytes before the fault; the next read meets it at its first byte and fails.
+    ServeGood,
+}
+
+/// A run of source bytes: a part of a decoded frame, or a buffer of its own.
+#[derive(Clone, Debug)]
+pub struct Bytes(Repr);
+
+#[derive(Clone, Debug)]
+enum Repr {
+    /// Invariant: the range lies within the frame.
+    Frame(Arc<Frame>, Range<usize>),
+    Owned(Vec<u8>),
+}
+
+impl Bytes {
+    /// Up to `len` bytes of `frame` from `start` on.
+    pub(super) fn of_frame(frame: Arc<Frame>, start: usize, len: usize) -> Self {
+        let all = frame.bytes().len();
+        let start = start.min(all);
+        let end = start.saturating_add(len).min(all);
+        Self(Repr::Frame(frame, start..end))
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(Repr::Owned(bytes))
+    }
+}
+
+impl Default for Bytes {
+    fn default() -> Self {
+        Self(Repr::Owned(Vec::new()))
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Frame(frame, range) => &frame.bytes()[range.clone()],
+            Repr::Owned(bytes) => bytes,
+        }
+    }
+}
+
+/// An open capture. Shared between threads; every method blocks at most on the disk and on decoding.
+pub struct Source {
+    engine: Arc<Engine>,
+    kind: Kind,
+    is_final: AtomicBool,
+}
+
+enum Kind {
+    Raw(Raw),
+    Zst(Zst),
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source")
+            .field("form", &self.form())
+            .field("progress", &self.progress())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    /// Opens the capture that `file` stores in `form`, and walks what is there.
+    ///
+    /// A file of another format is no error here: its facts say [`State::Refused`].
+    ///
+    /// # Errors
+    /// IO and memory only.
+    pub fn open(
+        engine: Arc<Engine>,
+        file: Box<dyn ReadAt>,
+        form: Form,
+        progress: Progress,
+    ) -> Result<Self, Error> {
+        let kind = match form {
+            Form::Raw => Kind::Raw(Raw::new(file)),
+            Form::Zst => Kind::Zst(Zst::new(engine.next_source(), file)),
+        };
+        let source = Self {
+            engine,
+            kind,
+            is_final: AtomicBool::new(progress == Progress::Final),
+        };
+        source.refresh()?;
+        Ok(source)
+    }
+
+    /// How the capture is stored.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        match self.kind {
+            Kind::Raw(_) => Form::Raw,
+            Kind::Zst(_) => Form::Zst,
+        }
+    }
+
+    /// What the physical name said when it was last told.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        if self.is_final.load(Ordering::Acquire) {
+            Progress::Final
+        } else {
+            Progress::Partial
+        }
+    }
+
+    /// Tells that the file now has its final name. There is no way back.
+    pub fn rename_seen(&self) {
+        self.is_final.store(true, Ordering::Release);
+    }
+
+    /// Walks what has come since the last look.
+    pub fn refresh(&self) -> Result<(), Error> {
+        match &self.kind {
+            Kind::Raw(raw) => raw.refresh(self.progress()),
+            Kind::Zst(zst) => zst.refresh(&self.engine, self.progress()),
+        }
+    }
+
+    /// What is known, without looking at the disk.
+    #[must_use]
+    pub fn facts(&self) -> Facts {
+        match &self.kind {
+            Kind::Raw(raw) => raw.facts(self.progress()),
+            Kind::Zst(zst) => zst.facts(self.progress()),
+        }
+    }
+
+    /// Source bytes from source offset `offset` on, at most `len`: fewer only at [`Facts::size`], or, with
+    /// [`OnFault::ServeGood`], before a fault. Does not look whether the file has grown.
+    pub fn read(&self, offset: u64, len: usize, on_fault: OnFault) -> Result<Bytes, Error> {
+        match &self.kind {
+            Kind::Raw(raw) => raw.read(offset, len),
+            Kind::Zst(zst) => zst.read(&self.engine, offset, len, on_fault),
+        }
+    }
+
+    /// As [`Self::read`], if no decode and no disk is needed; `None` otherwise.
+    #[must_use]
+    pub fn read_cached(&self, offset: u64, len: usize) -> Option<Bytes> {
+        match &self.kind {
+            Kind::Raw(_) => None,
+            Kind::Zst(zst) => zst.read_cached(&self.engine, offset, len),
+        }
+    }
+
+    /// Data frame number `index`, counted from 0; `None` behind the last and for a raw capture.
+    #[must_use]
+    pub fn span(&self, index: usize) -> Option<Span> {
+        match &self.kind {
+            Kind::Raw(_) => None,
+            Kind::Zst(zst) => zst.span(index),
+        }
+    }
+
+    /// The source bytes of data frame number `index` at `span`, decoded and checked.
+    pub fn frame(&self, index: u64, span: &Span) -> Result<Bytes, Error> {
+        match &self.kind {
+            Kind::Raw(raw) => {
+                let len = usize::try_from(span.src_len).unwrap_or(usize::MAX);
+                raw.read(span.src_start.as_u64(), len)
+            }
+            Kind::Zst(zst) => {
+                let frame = zst.frame(&self.engine, index, span)?;
+                Ok(Bytes::of_frame(frame, 0, usize::MAX))
+            }
+        }
+    }
+
+    /// Bytes of memory behind the frame table.
+    #[must_use]
+    pub fn table_bytes(&self) -> usize {
+        match &self.kind {
+            Kind::Raw(_) => 0,
+            Kind::Zst(zst) => zst.table_bytes(),
+        }
+    }
+}

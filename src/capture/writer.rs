@@ -1,0 +1,320 @@
+//! The format's writer: marker, header frame, record-aligned data frames, and the rename that completes the file.
+//!
+//! Writes `OUT.partial` under a lock that the kernel drops with the process, and renames it to `OUT` when it is finished
+//! and on disk. Bytes already written are never changed; a frame that could not be written whole is truncated away. What
+//! stands under the final name is always complete.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{AT_FDCWD, Flock, FlockArg, RenameFlags, renameat2};
+use zstd::zstd_safe::{self, CCtx, CParameter};
+
+use super::error::Error;
+use crate::format::marker;
+use crate::format::pcap::{GlobalHeader, RecordFault, RecordFaultKind};
+use crate::format::split::Splitter;
+use crate::format::{Fault, FaultKind, FrameName, PhysicalOffset, SourceOffset};
+
+/// Default source bytes a frame aims at (format document, section 9).
+pub const FRAME_TARGET: usize = 262_144;
+/// Default compression level (format document, section 9).
+pub const LEVEL: i32 = 2;
+/// The suffix of a file that is being written (format document, section 7.1).
+pub const PARTIAL_SUFFIX: &str = ".partial";
+
+/// How to write.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// zstd's compression level.
+    pub level: i32,
+    /// Source bytes a frame aims at.
+    pub frame_target: usize,
+    /// What to do where OUT or a leftover `OUT.partial` exists.
+    pub existing: Existing,
+}
+
+/// What a writer does with files that are there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// Refuse to start, and refuse to rename over a file that has come meanwhile.
+    Keep,
+    /// Replace them.
+    Replace,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            level: LEVEL,
+            frame_target: FRAME_TARGET,
+            existing: Existing::Keep,
+        }
+    }
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Source bytes in whole frames.
+    pub source_bytes: u64,
+    /// Physical bytes.
+    pub physical_bytes: u64,
+    /// Data frames.
+    pub frames: u64,
+    /// Bytes of a half record at the end of the input, which no frame can hold.
+    pub cut_bytes: u64,
+}
+
+/// A capture while it is written.
+pub struct Writer {
+    file: Flock<File>,
+    partial: PathBuf,
+    out: PathBuf,
+    options: Options,
+    context: CCtx<'static>,
+    /// `None` until the global header is there.
+    splitter: Option<Splitter>,
+    /// Source bytes that no frame holds yet.
+    pending: Vec<u8>,
+    stored: Vec<u8>,
+    written: Written,
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer")
+            .field("partial", &self.partial)
+            .field("written", &self.written)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Writer {
+    /// Starts `out`: creates and locks `out.partial` and writes the marker.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when another writer holds it; `EEXIST` when `out` or a leftover partial file is there and may not
+    /// be replaced.
+    pub fn create(out: &Path, options: Options) -> Result<Self, Error> {
+        let exists = |doing| Error::Io {
+            doing,
+            errno: libc::EEXIST,
+        };
+        if options.existing == Existing::Keep && out.symlink_metadata().is_ok() {
+            return Err(exists("creating the output"));
+        }
+        let mut partial = out.as_os_str().to_owned();
+        partial.push(PARTIAL_SUFFIX);
+        let partial = PathBuf::from(partial);
+        let file = lock_partial(&partial)?;
+        if file.metadata().map_err(Error::io("creating"))?.len() > 0 {
+            if options.existing == Existing::Keep {
+                return Err(exists("a partial file was left behind by another writer"));
+            }
+            file.set_len(0).map_err(Error::io("truncating"))?;
+        }
+        let mut writer = Self {
+            file,
+            partial,
+            out: out.to_owned(),
+            options,
+            context: context(options.level)?,
+            splitter: None,
+            pending: Vec::new(),
+            stored: Vec::new(),
+            written: Written::default(),
+        };
+        writer.append(&marker::FRAME)?;
+        Ok(writer)
+    }
+
+    /// Takes the next source bytes, in any pieces, and writes the frames that they fill.
+    ///
+    /// # Errors
+    /// A source that is no pcap, a record that the format does not allow, IO. The file then ends with the last frame.
+    pub fn write(&mut self, source: &[u8]) -> Result<(), Error> {
+        self.pending.extend_from_slice(source);
+        if self.splitter.is_none() && !self.write_header()? {
+            return Ok(());
+        }
+        loop {
+            let Some(splitter) = &mut self.splitter else {
+                return Ok(());
+            };
+            match splitter.cut(&self.pending) {
+                Ok(Some(len)) => self.write_frame(len)?,
+                Ok(None) => return Ok(()),
+                Err(record) => return Err(self.record_fault(record)),
+            }
+        }
+    }
+
+    /// Writes the whole records that are pending as a frame of their own; nothing if there are none.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        match self.splitter.as_mut().map(Splitter::flush) {
+            None | Some(0) => Ok(()),
+            Some(len) => self.write_frame(len),
+        }
+    }
+
+    /// The first bytes of a record of which the rest never came: the fault, if there are any.
+    #[must_use]
+    pub fn cut_record(&self) -> Option<Fault> {
+        let splitter = self.splitter.as_ref()?;
+        let got = (self.pending.len() - splitter.whole()) as u64;
+        (got > 0).then(|| {
+            self.fault(FaultKind::Record(RecordFault {
+                at: splitter.whole_end(),
+                kind: RecordFaultKind::Cut { got },
+            }))
+        })
+    }
+
+    /// Flushes, brings the file to the disk and gives it its final name.
+    ///
+    /// Bytes of half a record are left out and counted in [`Written::cut_bytes`].
+    ///
+    /// # Errors
+    /// A source without a whole global header; `EEXIST` when `out` has come to be meanwhile; IO. The partial file stays.
+    pub fn finish(mut self) -> Result<Written, Error> {
+        if self.splitter.is_none() {
+            let mut magic = [0; 4];
+            let len = self.pending.len().min(4);
+            magic[..len].copy_from_slice(&self.pending[..len]);
+            return Err(self.fault(FaultKind::NotPcap { magic }).into());
+        }
+        self.flush()?;
+        self.written.cut_bytes = self.pending.len() as u64;
+        self.file.sync_all().map_err(Error::io("syncing"))?;
+        let flags = match self.options.existing {
+            Existing::Keep => RenameFlags::RENAME_NOREPLACE,
+            Existing::Replace => RenameFlags::empty(),
+        };
+        renameat2(AT_FDCWD, &self.partial, AT_FDCWD, &self.out, flags)
+            .map_err(io::Error::from)
+            .map_err(Error::io("renaming to the final name"))?;
+        let folder = match self.out.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(Error::io("syncing the folder"))?;
+        Ok(self.written)
+    }
+
+    /// Gives up: removes the partial file. For an input that is still there; a live one keeps what was written.
+    pub fn abandon(self) -> Result<(), Error> {
+        std::fs::remove_file(&self.partial).map_err(Error::io("removing the partial file"))
+    }
+
+    /// What was written so far.
+    #[must_use]
+    pub fn written(&self) -> Written {
+        self.written
+    }
+
+    /// Writes the header frame once the pcap global header is whole; whether it is.
+    fn write_header(&mut self) -> Result<bool, Error> {
+        let Some(bytes) = self.pending.first_chunk::<24>() else {
+            return Ok(false);
+        };
+        let header = GlobalHeader::parse(bytes)
+            .map_err(|magic| self.fault(FaultKind::NotPcap { magic }))?;
+        self.write_frame(24)?;
+        self.written.frames = 0;
+        self.splitter = Some(Splitter::new(
+            header,
+            SourceOffset::new(24),
+            self.options.frame_target,
+        ));
+        Ok(true)
+    }
+
+    /// Writes the first `len` pending bytes as one frame.
+    fn write_frame(&mut self, len: usize) -> Result<(), Error> {
+        let mut stored = std::mem::take(&mut self.stored);
+        stored.clear();
+        stored
+            .try_reserve(zstd_safe::compress_bound(len))
+            .map_err(|_| Error::NoMemory(len as u64))?;
+        self.context
+            .compress2(&mut stored, &self.pending[..len])
+            .map_err(|code| Error::Zstd(zstd_safe::get_error_name(code)))?;
+        self.append(&stored)?;
+        self.stored = stored;
+        self.pending.drain(..len);
+        self.written.source_bytes += len as u64;
+        self.written.frames += 1;
+        Ok(())
+    }
+
+    /// Appends one whole frame; if that fails, the file ends where it ended before.
+    fn append(&mut self, frame: &[u8]) -> Result<(), Error> {
+        if let Err(error) = (&*self.file).write_all(frame) {
+            // A torn frame would be no harm to a reader, but a clean end is kinder; the first error is the one to tell.
+            let _ = self.file.set_len(self.written.physical_bytes);
+            return Err(Error::io("writing")(error));
+        }
+        self.written.physical_bytes += frame.len() as u64;
+        Ok(())
+    }
+
+    fn record_fault(&self, record: RecordFault) -> Error {
+        self.fault(FaultKind::Record(record)).into()
+    }
+
+    /// A fault in the frame that would be written next.
+    fn fault(&self, kind: FaultKind) -> Fault {
+        Fault {
+            kind,
+            frame: match self.splitter {
+                None => FrameName::Header,
+                Some(_) => FrameName::Data(self.written.frames),
+            },
+            at: PhysicalOffset::new(self.written.physical_bytes),
+        }
+    }
+}
+
+/// A compressor whose frames keep the format's invariants: content size declared, checksum present.
+fn context(level: i32) -> Result<CCtx<'static>, Error> {
+    let mut context = CCtx::create();
+    for parameter in [
+        CParameter::CompressionLevel(level),
+        CParameter::ContentSizeFlag(true),
+        CParameter::ChecksumFlag(true),
+    ] {
+        context.set_parameter(parameter).map_err(|code| Error::Zstd(zstd_safe::get_error_name(code)))?;
+    }
+    Ok(context)
+}
+
+/// The partial file, created if need be, locked, and still the one its path names.
+fn lock_partial(path: &Path) -> Result<Flock<File>, Error> {
+    loop {
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(path)
+            .map_err(Error::io("creating the partial file"))?;
+        let file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(file) => file,
+            Err((_, nix::errno::Errno::EWOULDBLOCK)) => return Err(Error::Busy),
+            Err((_, errno)) => return Err(Error::io("locking")(errno.into())),
+        };
+        // The writer that held it may have renamed it away between our open and our lock.
+        let ours = file.metadata().map_err(Error::io("locking"))?;
+        match path.symlink_metadata() {
+            Ok(named) if (named.dev(), named.ino()) == (ours.dev(), ours.ino()) => {
+                return Ok(file);
+            }
+            _ => {}
+        }
+    }
+}

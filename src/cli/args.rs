@@ -1,0 +1,175 @@
+//! The command line, as clap reads it. Help texts, completions and man pages come from here.
+
+use std::path::PathBuf;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+
+use super::exit::Exit;
+use crate::capture::MAX_FRAME_SIZE;
+use crate::capture::writer::{FRAME_TARGET, LEVEL};
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done; 1 I/O or other failure; 2 usage; 3 not this format or unknown version; 4 damaged; \
+5 incomplete (torn tail, still growing); 6 busy (another writer holds the file).";
+
+/// Compressed and still growing packet captures as ordinary .pcap files.
+#[derive(Debug, Parser)]
+#[command(name = "pcapzst", version, after_help = EXIT_CODES)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show a folder of captures as ordinary .pcap files, read-only.
+    Mount(Mount),
+    /// End a mount; open files are served until they are closed.
+    Umount(Umount),
+    /// Show a mount's counters.
+    Status(Status),
+    /// Tell what a file is, without decoding its body.
+    Inspect(Inspect),
+    /// Decode everything and check it.
+    Verify(Verify),
+    /// Write captures in the format, from .pcap, .pcap.gz, plain .pcap.zst or standard input.
+    Pack(Pack),
+    /// Write the source bytes of a capture to standard output.
+    Cat(Cat),
+    /// Print a shell's completions.
+    Completions(Completions),
+}
+
+const MOUNT_OPTIONS: &str = "\
+Options for -o: allow_other, allow_root, default_permissions (always on), auto_unmount, uid=N, gid=N, umask=OCTAL, \
+fsname=NAME, cache_size=BYTES (256M), max_frame_size=BYTES (64M), threads=N, partial_suffix=SUFFIX (.partial), \
+all (show other regular files too), ro, nodev, nosuid, noexec, noatime. BYTES may end in K, M, G or T. \
+fstab's own words (nofail, _netdev, noauto, user, x-*, defaults, …) are ignored.";
+
+/// Arguments of `mount`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = MOUNT_OPTIONS)]
+pub struct Mount {
+    /// Stay in the foreground, and log to standard error.
+    #[arg(short, long)]
+    pub foreground: bool,
+    /// Mount options, comma-separated; may be given several times.
+    #[arg(short, value_name = "OPT[,OPT…]")]
+    pub options: Vec<String>,
+    /// Show other regular files too, byte for byte; the same as `-o all`.
+    #[arg(long)]
+    pub all: bool,
+    /// The folder of captures.
+    pub source: PathBuf,
+    /// An existing folder, neither within SOURCE nor above it.
+    pub mountpoint: PathBuf,
+}
+
+/// Arguments of `umount`.
+#[derive(Debug, clap::Args)]
+pub struct Umount {
+    /// Where the captures are mounted.
+    pub mountpoint: PathBuf,
+}
+
+/// Arguments of `status`.
+#[derive(Debug, clap::Args)]
+pub struct Status {
+    /// One JSON object on one line.
+    #[arg(long)]
+    pub json: bool,
+    /// Where the captures are mounted.
+    pub mountpoint: PathBuf,
+}
+
+/// Arguments of `inspect`.
+#[derive(Debug, clap::Args)]
+pub struct Inspect {
+    /// One JSON object a file, each on one line.
+    #[arg(long)]
+    pub json: bool,
+    /// The frame table too.
+    #[arg(long)]
+    pub frames: bool,
+    /// Captures in any form.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+}
+
+/// Arguments of `verify`.
+#[derive(Debug, clap::Args)]
+pub struct Verify {
+    /// One JSON object a file, each on one line.
+    #[arg(long)]
+    pub json: bool,
+    /// Captures in any form, and folders: all captures in them.
+    #[arg(required = true)]
+    pub paths: Vec<PathBuf>,
+}
+
+/// Arguments of `pack`.
+#[derive(Debug, clap::Args)]
+pub struct Pack {
+    /// The capture to write, or a folder to write into. Default: beside the input, `x.pcap` to `x.pcap.zst`.
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
+    /// zstd's compression level.
+    #[arg(long, default_value_t = LEVEL, value_parser = clap::value_parser!(i32).range(-7..=22), allow_hyphen_values = true)]
+    pub level: i32,
+    /// Source bytes a frame aims at.
+    #[arg(long, value_name = "BYTES", default_value_t = FRAME_TARGET as u64, value_parser = clap::value_parser!(u64).range(1..=MAX_FRAME_SIZE))]
+    pub frame_target: u64,
+    /// Standard input only: records wait this long at most for a frame to fill.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    pub flush_ms: u64,
+    /// Replace the output, and a partial file that another writer left behind.
+    #[arg(long)]
+    pub force: bool,
+    /// Captures; `-` is standard input. They are never removed.
+    #[arg(required = true)]
+    pub inputs: Vec<PathBuf>,
+}
+
+/// Arguments of `cat`.
+#[derive(Debug, clap::Args)]
+pub struct Cat {
+    /// Source offset of the first byte.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub offset: u64,
+    /// Source bytes at most; all that follow by default.
+    #[arg(long, value_name = "N")]
+    pub length: Option<u64>,
+    /// A capture in any form.
+    pub file: PathBuf,
+}
+
+/// Arguments of `completions`.
+#[derive(Debug, clap::Args)]
+pub struct Completions {
+    /// Whose.
+    pub shell: Shell,
+}
+
+/// Prints the completions.
+pub fn completions(args: &Completions) -> Exit {
+    clap_complete::generate(
+        args.shell,
+        &mut Args::command(),
+        "pcapzst",
+        &mut std::io::stdout(),
+    );
+    Exit::Done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+}

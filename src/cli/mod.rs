@@ -1,0 +1,63 @@
+//! The commands: arguments in, data on stdout, talk on stderr, an exit code with a meaning.
+
+pub mod args;
+mod cat;
+pub mod exit;
+mod input;
+mod inspect;
+mod mount;
+mod pack;
+mod progress;
+mod status;
+mod verify;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+use exit::Exit;
+
+/// Runs the command in `arguments`, the program's own name first.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    // What the file system below and the kernel's requests bring up is for whoever asks for it with RUST_LOG.
+    let filter = env_logger::Env::default().default_filter_or("warn,fuser=error");
+    env_logger::Builder::from_env(filter)
+        .format(|out, record| {
+            use std::io::Write;
+            writeln!(out, "pcapzst: {}", record.args())
+        })
+        .init();
+    let arguments = mount::helper_arguments(arguments.into_iter().collect());
+    let args = match Args::try_parse_from(arguments) {
+        Ok(args) => args,
+        Err(error) => {
+            // Help and version are no errors, and go to stdout; a broken pipe there is nobody's concern.
+            let _ = error.print();
+            let exit = if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Done
+            };
+            return exit.into();
+        }
+    };
+    let exit = match args.command {
+        Command::Mount(args) => mount::mount(&args),
+        Command::Umount(args) => mount::umount(&args),
+        Command::Status(args) => status::status(&args),
+        Command::Inspect(args) => inspect::inspect(&args),
+        Command::Verify(args) => verify::verify(&args),
+        Command::Pack(args) => pack::pack(&args),
+        Command::Cat(args) => cat::cat(&args),
+        Command::Completions(args) => args::completions(&args),
+    };
+    exit.into()
+}
+
+/// Tells on stderr what went wrong with `path`.
+fn complain(path: &Path, problem: impl std::fmt::Display) {
+    eprintln!("pcapzst: {}: {problem}", path.display());
+}

@@ -1,0 +1,108 @@
+//! `verify`: every frame decoded, every record followed.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::args::Verify;
+use super::exit::Exit;
+use super::input::Input;
+use super::inspect::describe;
+use super::{complain, progress};
+use crate::capture::report::{self, Verdict, Verification};
+use crate::capture::{Engine, Error, MAX_FRAME_SIZE};
+use crate::tree::name::Naming;
+
+/// Checks each file, and each capture in each folder.
+pub(super) fn verify(args: &Verify) -> Exit {
+    // Every frame is looked at once: the cache need hold no more than the largest.
+    let engine = Arc::new(Engine::new(2 * MAX_FRAME_SIZE, MAX_FRAME_SIZE));
+    let mut exit = Exit::Done;
+    for path in &args.paths {
+        let files = if path.is_dir() {
+            captures_in(path)
+        } else {
+            Ok(vec![path.clone()])
+        };
+        let files = files.unwrap_or_else(|error| {
+            complain(path, &error);
+            exit = exit.worse(Exit::Failed);
+            Vec::new()
+        });
+        for file in files {
+            exit = exit.worse(match check(&engine, &file, args.json) {
+                Ok(verdict) => verdict.into(),
+                Err(error) => {
+                    complain(&file, &error);
+                    Exit::from(&error)
+                }
+            });
+        }
+    }
+    exit
+}
+
+/// The captures in `folder` and the folders in it, by name. Links are not followed.
+fn captures_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let naming = Naming::default();
+    let mut entries: Vec<_> = folder.read_dir()?.collect::<io::Result<_>>()?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    let mut files = Vec::new();
+    for entry in entries {
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            files.extend(captures_in(&entry.path())?);
+        } else if kind.is_file() && naming.parse(&entry.file_name()).is_some() {
+            files.push(entry.path());
+        }
+    }
+    Ok(files)
+}
+
+fn check(engine: &Arc<Engine>, path: &Path, as_json: bool) -> Result<Verdict, Error> {
+    let input = Input::open(engine, path)?;
+    let bar = progress::bar(input.source.facts().size, input.logical_name.clone());
+    let verification = report::verify(&input.source, |done| bar.set_position(done))?;
+    bar.finish_and_clear();
+    let printed = if as_json {
+        print_json(&input, &verification)
+    } else {
+        print_text(&input, &verification)
+    };
+    printed.map_err(Error::io("writing to standard output"))?;
+    Ok(verification.verdict)
+}
+
+fn print_json(input: &Input, verification: &Verification) -> io::Result<()> {
+    let mut object = describe(input, &verification.facts);
+    let faults: Vec<String> = verification.faults.iter().map(ToString::to_string).collect();
+    object.insert("packets".to_owned(), json!(verification.packets));
+    object.insert("error".to_owned(), json!(faults.first()));
+    object.insert("faults".to_owned(), json!(faults));
+    writeln!(io::stdout().lock(), "{}", Value::Object(object))
+}
+
+fn print_text(input: &Input, verification: &Verification) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let verdict = match verification.verdict {
+        Verdict::Good => "good",
+        Verdict::Incomplete => "incomplete",
+        Verdict::Foreign => "not in this format",
+        Verdict::Damaged => "damaged",
+    };
+    let path = input.path.display();
+    writeln!(
+        out,
+        "{path}: {verdict}: {} packets, {} source bytes, {} frames, {} torn bytes",
+        verification.packets,
+        verification.facts.size,
+        verification.facts.frames,
+        verification.facts.torn_bytes
+    )?;
+    for fault in &verification.faults {
+        writeln!(out, "{path}: {fault}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,395 @@
+//! FUSE requests as calls on the tree. Each operation translates, hands over and returns.
+//!
+//! The loops that call in here take every request of the mount. What may touch the disk or decode goes to a lane: reads to
+//! one, everything about names and attributes to another, so that neither slow reads nor slow walks hold up an `ls`. A
+//! read whose frame is decoded already is answered at once.
+
+use std::ffi::OsStr;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fuser::{
+    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenAccMode, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
+};
+
+use super::lane::{Lane, contain};
+use crate::tree::attr::{Attributes, BLOCK_SIZE, Lifetime, Time};
+use crate::tree::errno::Failure;
+use crate::tree::scan::Listed;
+use crate::tree::{Caching, Seek, Tree};
+
+/// Threads of either lane.
+const LANE_THREADS: usize = 16;
+/// Background requests the kernel keeps in flight; fuser's 16 starve parallel readers.
+const MAX_BACKGROUND: u16 = 64;
+/// Attributes of a complete capture; a look-up by name refreshes them whenever the path is walked.
+const SETTLED: Duration = Duration::from_secs(60);
+/// Names are always asked for: the file behind one may be renamed, replaced or gone the next moment.
+const ENTRY: Duration = Duration::ZERO;
+/// A listing's inode number where it is not known without opening the file; libfuse's FUSE_UNKNOWN_INO.
+const UNKNOWN_INODE: u64 = 0xFFFF_FFFF;
+/// NAME_MAX of the mount.
+const NAME_LEN: u32 = 255;
+
+/// The file system as fuser sees it.
+#[derive(Debug)]
+pub struct Adapter {
+    tree: Arc<Tree>,
+    reads: Lane,
+    names: Lane,
+}
+
+impl Adapter {
+    /// An adapter over `tree`.
+    #[must_use]
+    pub fn new(tree: Arc<Tree>) -> Self {
+        Self {
+            tree,
+            reads: Lane::new("pcapzst-read", LANE_THREADS),
+            names: Lane::new("pcapzst-name", LANE_THREADS),
+        }
+    }
+
+    /// Has `job` done on the lane for names and attributes.
+    fn on_names(&self, job: impl FnOnce(&Tree) + Send + 'static) {
+        let tree = Arc::clone(&self.tree);
+        self.names.run(move || job(&tree));
+    }
+}
+
+fn errno(failure: &Failure) -> Errno {
+    Errno::from_i32(failure.errno())
+}
+
+fn system_time((secs, nanos): Time) -> SystemTime {
+    let nanos = Duration::from_nanos(u64::from(nanos));
+    match u64::try_from(secs) {
+        Ok(secs) => UNIX_EPOCH + Duration::from_secs(secs) + nanos,
+        Err(_) => UNIX_EPOCH - Duration::from_secs(secs.unsigned_abs()) + nanos,
+    }
+}
+
+fn file_attr(attributes: &Attributes) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(attributes.id),
+        size: attributes.size,
+        blocks: attributes.blocks,
+        atime: system_time(attributes.atime),
+        mtime: system_time(attributes.mtime),
+        ctime: system_time(attributes.ctime),
+        crtime: UNIX_EPOCH,
+        kind: if attributes.is_folder {
+            FileType::Directory
+        } else {
+            FileType::RegularFile
+        },
+        perm: attributes.mode,
+        nlink: 1,
+        uid: attributes.uid,
+        gid: attributes.gid,
+        rdev: 0,
+        blksize: BLOCK_SIZE,
+        flags: 0,
+    }
+}
+
+fn lifetime(attributes: &Attributes) -> Duration {
+    match attributes.lifetime {
+        Lifetime::Live => Duration::ZERO,
+        Lifetime::Settled => SETTLED,
+    }
+}
+
+/// Operations that would change something: each answers EROFS. The mount is read-only, so the kernel sends none of them
+/// unless it is remounted.
+macro_rules! read_only {
+    ($($name:ident($($arg:ident: $kind:ty),*) -> $reply:ty;)*) => {
+        $(#[allow(clippy::too_many_arguments, reason = "fuser's signature")]
+        fn $name(&self, _req: &Request, $($arg: $kind,)* reply: $reply) {
+            $(let _ = $arg;)*
+            reply.error(errno(&Failure::ReadOnly));
+        })*
+    };
+}
+
+impl Filesystem for Adapter {
+    fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        for wanted in [
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+        ] {
+            if config.add_capabilities(wanted).is_err() {
+                log::info!("this kernel does not offer {wanted:?}");
+            }
+        }
+        if config.set_max_background(MAX_BACKGROUND).is_err() {
+            log::info!("max_background stays as it is");
+        }
+        Ok(())
+    }
+
+    fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let name = name.to_owned();
+        self.on_names(move |tree| match tree.lookup(parent.0, &name) {
+            Ok(attributes) => reply.entry_with_ttls(
+                &lifetime(&attributes),
+                &ENTRY,
+                &file_attr(&attributes),
+                Generation(0),
+            ),
+            Err(failure) => reply.error(errno(&failure)),
+        });
+    }
+
+    fn forget(&self, _req: &Request, ino: INodeNo, nlookup: u64) {
+        contain(|| self.tree.forget(ino.0, nlookup));
+    }
+
+    fn getattr(&self, _req: &Request, ino: INodeNo, fh: Option<FileHandle>, reply: ReplyAttr) {
+        self.on_names(move |tree| match tree.getattr(ino.0, fh.map(|fh| fh.0)) {
+            Ok(attributes) => reply.attr(&lifetime(&attributes), &file_attr(&attributes)),
+            Err(failure) => reply.error(errno(&failure)),
+        });
+    }
+
+    fn open(&self, _req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        if flags.acc_mode() != OpenAccMode::O_RDONLY {
+            return reply.error(errno(&Failure::ReadOnly));
+        }
+        self.on_names(move |tree| match tree.open_file(ino.0) {
+            Ok((handle, caching)) => {
+                let how = match caching {
+                    Caching::Direct => FopenFlags::FOPEN_DIRECT_IO,
+                    Caching::Fresh => FopenFlags::empty(),
+                    Caching::Keep => FopenFlags::FOPEN_KEEP_CACHE,
+                };
+                reply.opened(FileHandle(handle), how | FopenFlags::FOPEN_NOFLUSH);
+            }
+            Err(failure) => reply.error(errno(&failure)),
+        });
+    }
+
+    fn read(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let size = size as usize;
+        if let Some(bytes) = self.tree.read_cached(fh.0, offset, size) {
+            return reply.data(&bytes);
+        }
+        let tree = Arc::clone(&self.tree);
+        self.reads.run(move || match tree.read(fh.0, offset, size) {
+            Ok(bytes) => reply.data(&bytes),
+            Err(failure) => reply.error(errno(&failure)),
+        });
+    }
+
+    fn release(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.on_names(move |tree| {
+            tree.release(fh.0);
+            reply.ok();
+        });
+    }
+
+    fn lseek(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        fh: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let seek = match whence {
+            libc::SEEK_DATA => Seek::Data,
+            libc::SEEK_HOLE => Seek::Hole,
+            _ => return reply.error(errno(&Failure::Invalid)),
+        };
+        let Ok(offset) = u64::try_from(offset) else {
+            return reply.error(errno(&Failure::NoData));
+        };
+        self.on_names(move |tree| {
+            let found = tree.seek(ino.0, fh.0, offset, seek);
+            match found.map(i64::try_from) {
+                Ok(Ok(at)) => reply.offset(at),
+                Ok(Err(_)) => reply.error(errno(&Failure::Invalid)),
+                Err(failure) => reply.error(errno(&failure)),
+            }
+        });
+    }
+
+    fn opendir(&self, _req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        match self.tree.open_folder(ino.0) {
+            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
+            Err(failure) => reply.error(errno(&failure)),
+        }
+    }
+
+    fn readdir(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        reply: ReplyDirectory,
+    ) {
+        self.on_names(move |tree| match fill(tree, ino, fh, offset, reply) {
+            Ok(reply) => reply.ok(),
+            Err((reply, failure)) => reply.error(errno(&failure)),
+        });
+    }
+
+    fn releasedir(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        fh: FileHandle,
+        _flags: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        self.tree.release_folder(fh.0);
+        reply.ok();
+    }
+
+    fn getxattr(&self, _req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let name = name.to_owned();
+        self.on_names(move |tree| {
+            let value = match tree.attribute(ino.0, &name) {
+                Ok(value) => value,
+                Err(failure) => return reply.error(errno(&failure)),
+            };
+            match u32::try_from(value.len()) {
+                Ok(len) if size == 0 => reply.size(len),
+                Ok(len) if len <= size => reply.data(&value),
+                _ => reply.error(errno(&Failure::Range)),
+            }
+        });
+    }
+
+    fn listxattr(&self, _req: &Request, _ino: INodeNo, size: u32, reply: ReplyXattr) {
+        // None is listed, so that cp -a and rsync -X copy none.
+        if size == 0 {
+            reply.size(0);
+        } else {
+            reply.data(&[]);
+        }
+    }
+
+    fn statfs(&self, _req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
+        self.on_names(move |tree| match tree.statfs() {
+            Ok(fs) => reply.statfs(
+                fs.blocks(),
+                fs.blocks_free(),
+                fs.blocks_available(),
+                fs.files(),
+                fs.files_free(),
+                u32::try_from(fs.block_size()).unwrap_or(u32::MAX),
+                NAME_LEN,
+                u32::try_from(fs.fragment_size()).unwrap_or(u32::MAX),
+            ),
+            Err(failure) => reply.error(errno(&failure)),
+        });
+    }
+
+    // "Not implemented" is the answer that makes the kernel do without, and ask no more.
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    read_only! {
+        setattr(
+            ino: INodeNo, mode: Option<u32>, uid: Option<u32>, gid: Option<u32>, size: Option<u64>,
+            atime: Option<fuser::TimeOrNow>, mtime: Option<fuser::TimeOrNow>,
+            ctime: Option<SystemTime>, fh: Option<FileHandle>, crtime: Option<SystemTime>,
+            chgtime: Option<SystemTime>, bkuptime: Option<SystemTime>,
+            flags: Option<fuser::BsdFileFlags>
+        ) -> ReplyAttr;
+        mknod(parent: INodeNo, name: &OsStr, mode: u32, umask: u32, rdev: u32) -> ReplyEntry;
+        mkdir(parent: INodeNo, name: &OsStr, mode: u32, umask: u32) -> ReplyEntry;
+        unlink(parent: INodeNo, name: &OsStr) -> ReplyEmpty;
+        rmdir(parent: INodeNo, name: &OsStr) -> ReplyEmpty;
+        symlink(parent: INodeNo, name: &OsStr, target: &std::path::Path) -> ReplyEntry;
+        rename(
+            parent: INodeNo, name: &OsStr, newparent: INodeNo, newname: &OsStr,
+            flags: fuser::RenameFlags
+        ) -> ReplyEmpty;
+        link(ino: INodeNo, newparent: INodeNo, newname: &OsStr) -> ReplyEntry;
+        write(
+            ino: INodeNo, fh: FileHandle, offset: u64, data: &[u8], write_flags: fuser::WriteFlags,
+            flags: OpenFlags, lock_owner: Option<LockOwner>
+        ) -> fuser::ReplyWrite;
+        create(parent: INodeNo, name: &OsStr, mode: u32, umask: u32, flags: i32)
+            -> fuser::ReplyCreate;
+        setxattr(ino: INodeNo, name: &OsStr, value: &[u8], flags: i32, position: u32) -> ReplyEmpty;
+        removexattr(ino: INodeNo, name: &OsStr) -> ReplyEmpty;
+        fallocate(ino: INodeNo, fh: FileHandle, offset: u64, length: u64, mode: i32) -> ReplyEmpty;
+        copy_file_range(
+            ino_in: INodeNo, fh_in: FileHandle, offset_in: u64, ino_out: INodeNo,
+            fh_out: FileHandle, offset_out: u64, len: u64, flags: fuser::CopyFileRangeFlags
+        ) -> fuser::ReplyWrite;
+    }
+}
+
+/// Fills `reply` with the folder's entries behind `offset`. Offset n is the place behind the n-th entry, of which `.` and
+/// `..` are the first two.
+fn fill(
+    tree: &Tree,
+    ino: INodeNo,
+    fh: FileHandle,
+    offset: u64,
+    mut reply: ReplyDirectory,
+) -> Result<ReplyDirectory, (ReplyDirectory, Failure)> {
+    let listing = match tree.list(fh.0, offset == 0) {
+        Ok(listing) => listing,
+        Err(failure) => return Err((reply, failure)),
+    };
+    let parent = match tree.parent_id(ino.0) {
+        Ok(parent) => parent,
+        Err(failure) => return Err((reply, failure)),
+    };
+    let dots = [(ino.0, "."), (parent, "..")];
+    let dots = dots
+        .iter()
+        .map(|(id, name)| (*id, FileType::Directory, OsStr::new(name)));
+    let entries = listing.iter().map(|entry| {
+        let kind = match entry.listed {
+            Listed::Folder => FileType::Directory,
+            Listed::Capture | Listed::Other => FileType::RegularFile,
+        };
+        (entry.id.unwrap_or(UNKNOWN_INODE), kind, &*entry.name)
+    });
+    let skipped = usize::try_from(offset).unwrap_or(usize::MAX);
+    for (place, (id, kind, name)) in (1..).zip(dots.chain(entries)).skip(skipped) {
+        if reply.add(INodeNo(id), place, kind, name) {
+            break;
+        }
+    }
+    Ok(reply)
+}

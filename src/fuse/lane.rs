@@ -1,0 +1,148 @@
+//! Threads that do what may block, so that the loops which take the kernel's requests never do.
+//!
+//! A lane starts a thread when a job finds none idle, up to its bound; beyond that jobs queue, and when the queue is full
+//! the caller does the job itself, which slows the taking of further requests down to what is answered. A panic in a job
+//! ends that job only: its reply object, dropped, answers EIO.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+
+use crate::capture::sync::{lock, wait};
+
+/// Jobs that wait for a thread. The kernel bounds requests in flight too (`max_background`, one a waiting caller).
+const QUEUE_MOST: usize = 256;
+/// Stack of a thread: decoding and walking recurse nowhere.
+const STACK_BYTES: usize = 512 * 1024;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A bounded set of threads for one kind of work.
+pub struct Lane {
+    name: &'static str,
+    threads_most: usize,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    /// Notified for every job and once at the end.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+    is_closed: bool,
+}
+
+impl std::fmt::Debug for Lane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lane")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Lane {
+    /// A lane of at most `threads_most` threads, none of which runs yet.
+    #[must_use]
+    pub fn new(name: &'static str, threads_most: usize) -> Self {
+        Self {
+            name,
+            threads_most,
+            shared: Arc::new(Shared {
+                queue: Mutex::default(),
+                changed: Condvar::new(),
+            }),
+        }
+    }
+
+    /// Has `job` done, by another thread if there is one to be had, else before this returns.
+    pub fn run(&self, job: impl FnOnce() + Send + 'static) {
+        let mut queue = lock(&self.shared.queue);
+        if queue.jobs.len() >= QUEUE_MOST {
+            drop(queue);
+            return contain(job);
+        }
+        let wants_thread = queue.idle <= queue.jobs.len() && queue.threads < self.threads_most;
+        if wants_thread {
+            let shared = Arc::clone(&self.shared);
+            let spawned = thread::Builder::new()
+                .name(self.name.to_owned())
+                .stack_size(STACK_BYTES)
+                .spawn(move || shared.work());
+            if spawned.is_ok() {
+                queue.threads += 1;
+            } else if queue.threads == 0 {
+                drop(queue);
+                return contain(job);
+            }
+        }
+        queue.jobs.push_back(Box::new(job));
+        drop(queue);
+        self.shared.changed.notify_one();
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        lock(&self.shared.queue).is_closed = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn work(&self) {
+        let mut queue = lock(&self.queue);
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                drop(queue);
+                contain(job);
+                queue = lock(&self.queue);
+            } else if queue.is_closed {
+                return;
+            } else {
+                queue.idle += 1;
+                queue = wait(&self.changed, queue);
+                queue.idle -= 1;
+            }
+        }
+    }
+}
+
+/// Runs `job`; a panic ends here. What was shared is consistent after any statement, so going on is sound.
+pub fn contain(job: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(job)).is_err() {
+        log::error!("a request ended in a panic and was answered with an I/O error; please report it");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_blocked_job_does_not_hold_up_the_next_one() {
+        let lane = Lane::new("test", 2);
+        let (release, blocked) = mpsc::channel::<()>();
+        let (done, outcome) = mpsc::channel();
+        lane.run(move || blocked.recv().expect("released"));
+        lane.run(move || done.send(7).expect("received"));
+        assert_eq!(outcome.recv(), Ok(7));
+        release.send(()).expect("still there");
+    }
+
+    #[test]
+    fn a_panic_ends_only_its_own_job() {
+        let lane = Lane::new("test", 1);
+        let (done, outcome) = mpsc::channel();
+        lane.run(|| panic!("contained"));
+        lane.run(move || done.send(7).expect("received"));
+        assert_eq!(outcome.recv(), Ok(7));
+    }
+}

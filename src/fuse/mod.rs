@@ -1,0 +1,8 @@
+//! The rim towards the kernel: translates FUSE requests to calls on the tree, and mounts it. Decides nothing.
+
+pub mod adapter;
+pub mod lane;
+pub mod mounting;
+pub mod mountinfo;
+pub mod options;
+pub mod session;

@@ -1,0 +1,79 @@
+//! The system calls that have no safe wrapper in our dependencies. All unsafe code of the program but the C library's.
+#![allow(unsafe_code, reason = "each block says why it is sound")]
+
+use std::ffi::{CString, OsStr};
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
+use nix::unistd::{ForkResult, fork};
+
+/// Which side of a fork this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Forked {
+    /// The process that called.
+    Parent,
+    /// The new process.
+    Child,
+}
+
+/// Forks the process.
+///
+/// # Errors
+/// fork(2)'s, and `EBUSY` when other threads run: a child of a threaded process may call little more than exec.
+pub(crate) fn fork_single_threaded() -> io::Result<Forked> {
+    let threads = std::fs::read_dir("/proc/self/task")?.count();
+    if threads != 1 {
+        return Err(io::Error::from_raw_os_error(libc::EBUSY));
+    }
+    // SAFETY: no other thread exists, so no lock is held by one that the child would lack.
+    match unsafe { fork() }? {
+        ForkResult::Parent { .. } => Ok(Forked::Parent),
+        ForkResult::Child => Ok(Forked::Child),
+    }
+}
+
+/// The descriptor that comes over `socket` with the next byte. Blocks until it comes or the other end is closed.
+pub(crate) fn receive_descriptor(socket: &UnixStream) -> io::Result<OwnedFd> {
+    let mut byte = [0];
+    let mut buffers = [IoSliceMut::new(&mut byte)];
+    let mut space = nix::cmsg_space!(RawFd);
+    let message = recvmsg::<()>(
+        socket.as_raw_fd(),
+        &mut buffers,
+        Some(&mut space),
+        MsgFlags::MSG_CMSG_CLOEXEC,
+    )?;
+    for control in message.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(fds) = control
+            && let [fd] = fds[..]
+        {
+            // SAFETY: the kernel has just made this descriptor for us, and nobody else knows its number.
+            return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+    }
+    Err(io::Error::other("no descriptor came"))
+}
+
+/// The value of the extended attribute `name` of the file at `path`; links are followed.
+pub(crate) fn attribute(path: &Path, name: &OsStr) -> io::Result<Vec<u8>> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let name = CString::new(name.as_bytes())?;
+    // The longest value the kernel passes on (XATTR_SIZE_MAX).
+    let mut value = vec![0u8; 64 * 1024];
+    // SAFETY: both strings end in NUL and outlive the call; the buffer is as long as the length says.
+    let len = unsafe {
+        libc::getxattr(
+            path.as_ptr(),
+            name.as_ptr(),
+            value.as_mut_ptr().cast(),
+            value.len(),
+        )
+    };
+    let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
+    value.truncate(len);
+    Ok(value)
+}

@@ -1,0 +1,337 @@
+//! The mounted tree: names, inodes, handles and attributes over captures, in our own types.
+//!
+//! Every operation that FUSE asks for is a method of [`Tree`], which tests call without a mount. Errors become an errno in
+//! [`errno`] alone.
+
+pub mod attr;
+pub mod capture_node;
+pub mod errno;
+pub mod handle;
+pub mod inode;
+pub mod name;
+pub mod origin;
+mod resolve;
+pub mod scan;
+pub mod stats;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::sys::statvfs::Statvfs;
+
+use attr::{Attributes, Overrides};
+use capture_node::Opened;
+pub use capture_node::Caching;
+use errno::Failure;
+use handle::{FileHandle, FolderEntry, FolderHandle, Handles, Idle};
+pub use inode::ROOT;
+use inode::{Node, NodeKind, Nodes};
+use name::Naming;
+use origin::{Origin, join};
+use scan::{Listed, Shown};
+use stats::{Event, Gauges, Stats};
+
+use crate::capture::sync::lock;
+use crate::capture::{Bytes, Engine, OnFault, Progress, State};
+
+/// How the tree shows its source.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How names are read.
+    pub naming: Naming,
+    /// What is shown beside captures and folders.
+    pub shown: Shown,
+    /// Rights that replace the physical files'.
+    pub overrides: Overrides,
+    /// Captures kept open while nobody reads them: descriptors.
+    pub idle_files: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            naming: Naming::default(),
+            shown: Shown::Captures,
+            overrides: Overrides::default(),
+            idle_files: 64,
+        }
+    }
+}
+
+/// The tree over one source folder. Shared between threads.
+#[derive(Debug)]
+pub struct Tree {
+    origin: Origin,
+    options: Options,
+    engine: Arc<Engine>,
+    nodes: Nodes,
+    files: Handles<FileHandle>,
+    folders: Handles<FolderHandle>,
+    idle: Idle,
+    stats: Stats,
+}
+
+/// From where an `lseek` looks, and for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seek {
+    /// The next byte of data.
+    Data,
+    /// The next hole: the end, as captures have none.
+    Hole,
+}
+
+impl Tree {
+    /// The tree over the folder at `source`.
+    pub fn open(source: &Path, engine: Arc<Engine>, options: Options) -> Result<Self, Errno> {
+        let origin = Origin::open(source)?;
+        let root = origin.stat(Path::new(""))?;
+        Ok(Self {
+            nodes: Nodes::new((root.st_dev, root.st_ino)),
+            idle: Idle::new(options.idle_files),
+            origin,
+            options,
+            engine,
+            files: Handles::default(),
+            folders: Handles::default(),
+            stats: Stats::default(),
+        })
+    }
+
+    /// The attributes of `name` in the folder `parent`; counts one look-up that [`Self::forget`] takes back.
+    pub fn lookup(&self, parent: u64, name: &OsStr) -> Result<Attributes, Failure> {
+        self.stats.count(Event::Lookup);
+        let parent = self.node(parent)?;
+        let (node, stat) = self.resolve(&parent, name)?;
+        let facts = node.capture().map(|capture| capture.facts());
+        self.nodes.count_lookup(&node);
+        Ok(Attributes::new(
+            &node,
+            &stat,
+            facts.as_ref(),
+            &self.options.overrides,
+        ))
+    }
+
+    /// Takes back `lookups` counted look-ups of the inode.
+    pub fn forget(&self, id: u64, lookups: u64) {
+        self.nodes.forget(id, lookups);
+    }
+
+    /// The attributes of the inode, live: whole frames that are on disk now count.
+    pub fn getattr(&self, id: u64, handle: Option<u64>) -> Result<Attributes, Failure> {
+        let node = self.node(id)?;
+        let overrides = &self.options.overrides;
+        let Some(capture) = node.capture() else {
+            let stat = self.origin.stat(&node.path())?;
+            return Ok(Attributes::new(&node, &stat, None, overrides));
+        };
+        let handle = handle.and_then(|number| self.files.find(number));
+        let opened = match handle {
+            Some(handle) => Some(Arc::clone(&handle.opened)),
+            None => capture.opened(),
+        };
+        let stat = match opened {
+            Some(opened) if needs_refresh(&opened) => {
+                opened.source.refresh()?;
+                capture.update_facts(&opened);
+                self.note_fault(&node);
+                opened.stat()?
+            }
+            Some(opened) => {
+                let stat = opened.stat()?;
+                if capture.holds_for(&stat) {
+                    stat
+                } else {
+                    // Written to, or renamed or removed: then it is served from its descriptor as it is.
+                    match self.resolve_again(&node) {
+                        Err(Failure::Stale) => stat,
+                        outcome => outcome?.1,
+                    }
+                }
+            }
+            None => self.resolve_again(&node)?.1,
+        };
+        Ok(Attributes::new(
+            &node,
+            &stat,
+            Some(&capture.facts()),
+            overrides,
+        ))
+    }
+
+    /// Opens the capture for reading: the handle's number, and how the kernel is to read it.
+    ///
+    /// # Errors
+    /// [`Failure::Refused`] for a file that is not in this format, or broken from its start.
+    pub fn open_file(&self, id: u64) -> Result<(u64, Caching), Failure> {
+        let node = self.node(id)?;
+        let opened = self.opened(&node)?;
+        let capture = node.capture().ok_or(Failure::IsFolder)?;
+        let facts = opened.source.facts();
+        if let (State::Refused, Some(fault)) = (facts.state, facts.error) {
+            return Err(Failure::Refused(fault));
+        }
+        self.stats.count(Event::Open);
+        self.idle.keep(id, &opened);
+        let caching = capture.caching();
+        let number = self.files.open(FileHandle {
+            node,
+            opened,
+            is_direct: caching == Caching::Direct,
+        });
+        Ok((number, caching))
+    }
+
+    /// Source bytes of the open capture from `offset` on: `size`, or fewer at its end; of a direct handle also fewer
+    /// before a fault, which the next read then meets. Blocks on disk and decoding.
+    pub fn read(&self, handle: u64, offset: u64, size: usize) -> Result<Bytes, Failure> {
+        let handle = self.files.find(handle).ok_or(Failure::Invalid)?;
+        let source = &handle.opened.source;
+        let end = offset.saturating_add(size as u64);
+        if needs_refresh(&handle.opened) && end > source.facts().size {
+            source.refresh()?;
+        }
+        let on_fault = if handle.is_direct {
+            OnFault::ServeGood
+        } else {
+            OnFault::Fail
+        };
+        let bytes = source.read(offset, size, on_fault).inspect_err(|_| {
+            if let Some(capture) = handle.node.capture() {
+                capture.update_facts(&handle.opened);
+                self.note_fault(&handle.node);
+            }
+        })?;
+        self.stats.count(Event::Read(bytes.len()));
+        Ok(bytes)
+    }
+
+    /// As [`Self::read`], if the bytes are decoded already and all there; never blocks.
+    #[must_use]
+    pub fn read_cached(&self, handle: u64, offset: u64, size: usize) -> Option<Bytes> {
+        let handle = self.files.find(handle)?;
+        let source = &handle.opened.source;
+        let bytes = source.read_cached(offset, size)?;
+        if bytes.len() < size && needs_refresh(&handle.opened) {
+            return None;
+        }
+        self.stats.count(Event::Read(bytes.len()));
+        Some(bytes)
+    }
+
+    /// Closes the handle.
+    pub fn release(&self, handle: u64) {
+        self.files.close(handle);
+    }
+
+    /// The next data or hole of the open capture at or behind `offset`.
+    pub fn seek(&self, id: u64, handle: u64, offset: u64, seek: Seek) -> Result<u64, Failure> {
+        let size = self.getattr(id, Some(handle))?.size;
+        match seek {
+            _ if offset >= size => Err(Failure::NoData),
+            Seek::Data => Ok(offset),
+            Seek::Hole => Ok(size),
+        }
+    }
+
+    /// Opens the folder.
+    pub fn open_folder(&self, id: u64) -> Result<u64, Failure> {
+        let node = self.node(id)?;
+        match node.kind {
+            NodeKind::Folder(_) => Ok(self.folders.open(FolderHandle {
+                node,
+                listing: std::sync::Mutex::new(None),
+            })),
+            NodeKind::File(_) => Err(Failure::NotFolder),
+        }
+    }
+
+    /// The entries of an open folder, `.` and `..` not among them. Each keeps its place while the handle is open; reading
+    /// from the start makes a new listing.
+    pub fn list(&self, handle: u64, from_start: bool) -> Result<Arc<Vec<FolderEntry>>, Failure> {
+        let handle = self.folders.find(handle).ok_or(Failure::Invalid)?;
+        let kept = lock(&handle.listing).clone();
+        if let Some(listing) = kept.filter(|_| !from_start) {
+            return Ok(listing);
+        }
+        let folder = handle.node.path();
+        let names = scan::list(
+            &self.origin,
+            &self.options.naming,
+            &folder,
+            self.options.shown,
+        )?;
+        let entries = names.into_iter().map(|(name, listed)| FolderEntry {
+            id: match listed {
+                Listed::Folder => Some(inode::folder_number(join(&folder, &name).as_os_str())),
+                Listed::Capture | Listed::Other => self.nodes.known_id(handle.node.id, &name),
+            },
+            name,
+            listed,
+        });
+        let listing = Arc::new(entries.collect());
+        *lock(&handle.listing) = Some(Arc::clone(&listing));
+        Ok(listing)
+    }
+
+    /// The number of the parent folder's inode; the root is its own parent.
+    pub fn parent_id(&self, id: u64) -> Result<u64, Failure> {
+        let node = self.node(id)?;
+        Ok(node.parent.as_ref().map_or(ROOT, |parent| parent.id))
+    }
+
+    /// Closes the folder handle.
+    pub fn release_folder(&self, handle: u64) {
+        self.folders.close(handle);
+    }
+
+    /// The value of the attribute `name`.
+    pub fn attribute(&self, id: u64, name: &OsStr) -> Result<Vec<u8>, Failure> {
+        let node = self.node(id)?;
+        let name = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(attr::PREFIX))
+            .ok_or(Failure::NoAttribute)?;
+        let Some(capture) = node.capture() else {
+            return if id == ROOT && name == "stats" {
+                Ok(self.stats_json().into_bytes())
+            } else {
+                Err(Failure::NoAttribute)
+            };
+        };
+        // Through getattr, so that the answer is as live as the size.
+        self.getattr(id, None)?;
+        let physical = capture.physical();
+        attr::value(name, &capture.facts(), capture.form(), physical.as_bytes())
+            .ok_or(Failure::NoAttribute)
+    }
+
+    /// The source file system's figures.
+    pub fn statfs(&self) -> Result<Statvfs, Failure> {
+        Ok(self.origin.statvfs()?)
+    }
+
+    /// The counters as one JSON object.
+    #[must_use]
+    pub fn stats_json(&self) -> String {
+        self.stats.to_json(&Gauges {
+            open_files: self.files.count(),
+            inodes: self.nodes.count(),
+            cache: self.engine.cache_stats(),
+        })
+    }
+
+    fn node(&self, id: u64) -> Result<Arc<Node>, Failure> {
+        // The kernel names only inodes it was given and has not forgotten.
+        self.nodes.node(id).ok_or(Failure::Stale)
+    }
+}
+
+/// Whether more of the capture may be on disk than was walked.
+fn needs_refresh(opened: &Opened) -> bool {
+    opened.source.progress() == Progress::Partial
+        || opened.source.facts().state == State::Draining
+}

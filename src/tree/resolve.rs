@@ -1,0 +1,253 @@
+//! From a name to its inode: which physical file holds the capture now, and whether it is the one that was known.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::sys::stat::FileStat;
+
+use super::Tree;
+use super::capture_node::{CaptureNode, Opened};
+use super::errno::Failure;
+use super::inode::{Identity, Node, NodeKind};
+use super::origin::{Stamp, is_file, is_folder, join};
+use super::scan::{Found, Shown, find, forms};
+use super::stats::Event;
+use crate::capture::{Form, Progress, Source, State};
+
+/// Attempts at a name whose files come and go while it is resolved.
+const ATTEMPTS: usize = 16;
+
+impl Tree {
+    /// The node of `name` in `parent` and the status of its physical file. The kernel's count is the caller's.
+    pub(super) fn resolve(
+        &self,
+        parent: &Arc<Node>,
+        name: &OsStr,
+    ) -> Result<(Arc<Node>, FileStat), Failure> {
+        let NodeKind::Folder(_) = parent.kind else {
+            return Err(Failure::NotFolder);
+        };
+        if self.options.naming.is_logical(name)
+            && let Some(resolved) = self.resolve_capture(parent, name)?
+        {
+            return Ok(resolved);
+        }
+        self.resolve_other(parent, name)
+    }
+
+    fn resolve_capture(
+        &self,
+        parent: &Arc<Node>,
+        name: &OsStr,
+    ) -> Result<Option<(Arc<Node>, FileStat)>, Failure> {
+        let folder = parent.path();
+        for _ in 0..ATTEMPTS {
+            let Some(found) = find(&self.origin, &self.options.naming, &folder, name)? else {
+                return Ok(None);
+            };
+            match self.settle(parent, name, &folder, &found) {
+                // It was renamed or removed between the look and the open: look again.
+                Err(Failure::NotFound) => {}
+                outcome => return outcome.map(Some),
+            }
+        }
+        Err(Failure::NotFound)
+    }
+
+    /// A folder, or with `all` a regular file that is no capture's physical form.
+    fn resolve_other(
+        &self,
+        parent: &Arc<Node>,
+        name: &OsStr,
+    ) -> Result<(Arc<Node>, FileStat), Failure> {
+        let folder = parent.path();
+        let stat = self.origin.stat(&join(&folder, name))?;
+        if is_folder(&stat) {
+            let own = (stat.st_dev, stat.st_ino);
+            // A link to a folder that holds it would make a tree without end.
+            if parent.is_within(own) {
+                return Err(Failure::NotFound);
+            }
+            let node = self
+                .nodes
+                .intern(parent, name, Identity::Folder, || NodeKind::Folder(own));
+            return Ok((node, stat));
+        }
+        let is_shown = self.options.shown == Shown::All
+            && is_file(&stat)
+            && self.options.naming.parse(name).is_none();
+        if !is_shown {
+            return Err(Failure::NotFound);
+        }
+        let found = Found {
+            form: Form::Raw,
+            progress: Progress::Final,
+            physical: name.to_owned(),
+            stat,
+        };
+        self.settle(parent, name, &folder, &found)
+    }
+
+    /// The node for `found`: the one that its name had, if the capture is still the same, else a new one.
+    fn settle(
+        &self,
+        parent: &Arc<Node>,
+        name: &OsStr,
+        folder: &Path,
+        found: &Found,
+    ) -> Result<(Arc<Node>, FileStat), Failure> {
+        let known = self.nodes.named(parent.id, name);
+        let capture = known.as_ref().and_then(|node| node.capture());
+        if let (Some(node), Some(capture)) = (&known, capture) {
+            if capture.is_unchanged(found) {
+                return Ok((Arc::clone(node), found.stat));
+            }
+            if let Some(opened) = capture.opened().filter(|_| capture.is_grown(found)) {
+                if found.progress == Progress::Final {
+                    opened.source.rename_seen();
+                }
+                opened.source.refresh()?;
+                if capture.is_same(&opened.source.facts(), &found.stat) {
+                    capture.update(found, &opened);
+                    self.idle.keep(node.id, &opened);
+                    self.note_fault(node);
+                    return Ok((Arc::clone(node), found.stat));
+                }
+            }
+        }
+        let (opened, stat) = self.open_physical(&join(folder, &found.physical), found)?;
+        let found = Found {
+            stat,
+            ..found.clone()
+        };
+        let facts = opened.source.facts();
+        let node = match (known.as_ref(), capture) {
+            (Some(node), Some(capture)) if capture.is_same(&facts, &found.stat) => {
+                capture.update(&found, &opened);
+                Arc::clone(node)
+            }
+            _ => {
+                let identity = CaptureNode::identity(&facts, &Stamp::of(&found.stat));
+                let node = self.nodes.intern(parent, name, identity, || {
+                    NodeKind::File(Box::new(CaptureNode::new(&found, &opened)))
+                });
+                if let Some(capture) = node.capture() {
+                    capture.update(&found, &opened);
+                }
+                self.note_conflict(&node, folder);
+                node
+            }
+        };
+        self.idle.keep(node.id, &opened);
+        self.note_fault(&node);
+        Ok((node, found.stat))
+    }
+
+    /// Opens the physical file at `path` and walks it. When descriptors are short, idle ones are given up first.
+    fn open_physical(
+        &self,
+        path: &Path,
+        found: &Found,
+    ) -> Result<(Arc<Opened>, FileStat), Failure> {
+        let (file, stat) = match self.origin.file(path) {
+            Err(Errno::EMFILE | Errno::ENFILE) => {
+                self.idle.clear();
+                self.origin.file(path)?
+            }
+            outcome => outcome?,
+        };
+        let file = Arc::new(file);
+        let source = Source::open(
+            Arc::clone(&self.engine),
+            Box::new(Arc::clone(&file)),
+            found.form,
+            found.progress,
+        )?;
+        Ok((Arc::new(Opened::new(source, file)), stat))
+    }
+
+    /// The open capture of `node`, opened again if need be.
+    ///
+    /// # Errors
+    /// [`Failure::Stale`] when the node's name leads to another capture, or nowhere, and nobody holds this one open.
+    pub(super) fn opened(&self, node: &Arc<Node>) -> Result<Arc<Opened>, Failure> {
+        let capture = node.capture().ok_or(Failure::IsFolder)?;
+        if let Some(opened) = capture.opened() {
+            return Ok(opened);
+        }
+        for _ in 0..ATTEMPTS {
+            let (resolved, stat) = self.resolve_again(node)?;
+            if let Some(opened) = capture.opened() {
+                return Ok(opened);
+            }
+            // Unchanged, so resolving it opened nothing; or the idle list had no room for it.
+            let found = capture.found(stat);
+            let folder = resolved
+                .parent
+                .as_ref()
+                .map(|parent| parent.path())
+                .unwrap_or_default();
+            match self.open_physical(&join(&folder, &found.physical), &found) {
+                Ok((opened, now)) if capture.holds_for(&now) => {
+                    capture.update(&found, &opened);
+                    self.idle.keep(node.id, &opened);
+                    return Ok(opened);
+                }
+                // Replaced between the look and the open: look again.
+                Ok(_) | Err(Failure::NotFound) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        Err(Failure::Stale)
+    }
+
+    /// Resolves the name of `node` anew.
+    ///
+    /// # Errors
+    /// [`Failure::Stale`] when it no longer leads to this node.
+    pub(super) fn resolve_again(&self, node: &Arc<Node>) -> Result<(Arc<Node>, FileStat), Failure> {
+        let parent = node.parent.as_ref().ok_or(Failure::IsFolder)?;
+        match self.resolve(parent, &node.name) {
+            Ok((resolved, stat)) if resolved.id == node.id => Ok((resolved, stat)),
+            Ok(_) | Err(Failure::NotFound) => Err(Failure::Stale),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Logs and counts the fault of `node`, if it has one that was not told yet.
+    pub(super) fn note_fault(&self, node: &Node) {
+        let Some(capture) = node.capture() else {
+            return;
+        };
+        let facts = capture.facts();
+        let event = match facts.state {
+            State::Refused => Event::Refused,
+            State::Damaged => Event::Damaged,
+            State::Growing | State::Draining | State::Complete => return,
+        };
+        if let Some(fault) = &facts.error
+            && capture.tell_fault()
+        {
+            self.stats.count(event);
+            log::warn!("{}: {}: {fault}", node.path().display(), facts.state.as_str());
+        }
+    }
+
+    /// Logs, for a node that is new, that its capture lies there in several forms.
+    fn note_conflict(&self, node: &Node, folder: &Path) {
+        let forms = forms(&self.origin, &self.options.naming, folder, &node.name);
+        if let [winner, others @ ..] = &forms[..]
+            && !others.is_empty()
+        {
+            log::warn!(
+                "{}: stored in {} forms; {} is shown",
+                node.path().display(),
+                forms.len(),
+                winner.display()
+            );
+        }
+    }
+}
+

@@ -1,0 +1,190 @@
+//! What a folder of the mount holds: the physical names of the source folder, folded into logical ones.
+//!
+//! A rename that falls into a listing can hide a file from it under both names. So a folder that changes meanwhile is
+//! read twice: a capture is renamed once, and the second reading finds it under its final name. What only one reading
+//! saw is looked up before it is listed.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nix::errno::Errno;
+use nix::sys::stat::FileStat;
+
+use super::name::{FORMS, Naming};
+use super::origin::{EntryKind, Origin, Stamp, is_file, is_folder, join};
+use crate::capture::{Form, Progress};
+
+/// Times of the source's file system move in ticks of at most this: a change within one tick of another is not seen.
+const TICK: Duration = Duration::from_millis(20);
+
+/// What a name in a listing leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listed {
+    /// A folder.
+    Folder,
+    /// A capture, under its logical name.
+    Capture,
+    /// Another regular file, under its own name.
+    Other,
+}
+
+/// Whether a listing shows other regular files beside captures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Captures and folders.
+    Captures,
+    /// Other regular files too.
+    All,
+}
+
+/// The physical file that a logical name leads to now.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// How it is stored.
+    pub form: Form,
+    /// What its name says.
+    pub progress: Progress,
+    /// Its name in the folder.
+    pub physical: OsString,
+    /// Its status.
+    pub stat: FileStat,
+}
+
+/// The form of the capture `logical` in `folder` that wins; `None` if there is none.
+///
+/// A capture that is renamed between two looks is found: final names are looked for again after the partial ones.
+pub fn find(
+    origin: &Origin,
+    naming: &Naming,
+    folder: &Path,
+    logical: &OsStr,
+) -> Result<Option<Found>, Errno> {
+    let finals = || FORMS.iter().filter(|form| form.1 == Progress::Final);
+    let partials = FORMS.iter().filter(|form| form.1 == Progress::Partial);
+    for (form, progress) in finals().chain(partials).chain(finals()) {
+        let physical = naming.physical(logical, *form, *progress);
+        if let Some(stat) = regular(origin, &join(folder, &physical))? {
+            return Ok(Some(Found {
+                form: *form,
+                progress: *progress,
+                physical,
+                stat,
+            }));
+        }
+    }
+    Ok(None)
+}
+
+/// The names of all forms of `logical` that are in `folder`, the winner first.
+pub fn forms(origin: &Origin, naming: &Naming, folder: &Path, logical: &OsStr) -> Vec<OsString> {
+    FORMS
+        .iter()
+        .map(|(form, progress)| naming.physical(logical, *form, *progress))
+        .filter(|physical| {
+            matches!(
+                regular(origin, &join(folder, physical)),
+                Ok(Some(_))
+            )
+        })
+        .collect()
+}
+
+/// The status of the regular file at `path`; `None` if there is none, or something else.
+fn regular(origin: &Origin, path: &Path) -> Result<Option<FileStat>, Errno> {
+    match origin.stat(path) {
+        Ok(stat) => Ok(is_file(&stat).then_some(stat)),
+        // A link that leads nowhere, out of SOURCE or round in a circle, and a name too long with its suffix.
+        Err(Errno::ENOENT | Errno::EXDEV | Errno::ELOOP | Errno::ENAMETOOLONG | Errno::ENOTDIR) => {
+            Ok(None)
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+/// What the folder at `folder` holds, by logical name.
+pub fn list(
+    origin: &Origin,
+    naming: &Naming,
+    folder: &Path,
+    shown: Shown,
+) -> Result<BTreeMap<OsString, Listed>, Errno> {
+    let before = origin.stat(folder)?;
+    let mut names = read(origin, naming, folder, shown)?;
+    let after = origin.stat(folder)?;
+    if Stamp::of(&before) == Stamp::of(&after) && !is_recent(&before) {
+        return Ok(names);
+    }
+    let again = read(origin, naming, folder, shown)?;
+    names.retain(|name, listed| {
+        again.contains_key(name) || is_there(origin, naming, folder, name, *listed)
+    });
+    names.extend(again);
+    Ok(names)
+}
+
+fn is_there(
+    origin: &Origin,
+    naming: &Naming,
+    folder: &Path,
+    name: &OsStr,
+    listed: Listed,
+) -> bool {
+    match listed {
+        Listed::Capture => matches!(find(origin, naming, folder, name), Ok(Some(_))),
+        Listed::Folder | Listed::Other => origin.stat(&join(folder, name)).is_ok(),
+    }
+}
+
+fn is_recent(stat: &FileStat) -> bool {
+    let mtime = Duration::new(
+        u64::try_from(stat.st_mtime).unwrap_or(0),
+        u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
+    );
+    // A time in the future says as little as a recent one.
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH + mtime)
+        .map_or(true, |age| age < TICK)
+}
+
+/// One reading of the folder.
+fn read(
+    origin: &Origin,
+    naming: &Naming,
+    folder: &Path,
+    shown: Shown,
+) -> Result<BTreeMap<OsString, Listed>, Errno> {
+    let mut names = BTreeMap::new();
+    for (physical, kind) in origin.list(folder)? {
+        let kind = match kind {
+            EntryKind::Link | EntryKind::Unknown => {
+                let Ok(stat) = origin.stat(&join(folder, &physical)) else {
+                    continue;
+                };
+                if is_folder(&stat) {
+                    EntryKind::Folder
+                } else if is_file(&stat) {
+                    EntryKind::File
+                } else {
+                    continue;
+                }
+            }
+            kind => kind,
+        };
+        match (kind, naming.parse(&physical)) {
+            (EntryKind::File, Some(parsed)) => {
+                // A capture hides a folder of the same name, as a look-up does.
+                names.insert(parsed.logical.to_owned(), Listed::Capture);
+            }
+            (EntryKind::File, None) if shown == Shown::All => {
+                names.entry(physical).or_insert(Listed::Other);
+            }
+            (EntryKind::Folder, _) => {
+                names.entry(physical).or_insert(Listed::Folder);
+            }
+            _ => {}
+        }
+    }
+    Ok(names)
+}
