@@ -140,9 +140,8 @@ impl Worker {
         file: &dyn ReadAt,
         span: &Span,
     ) -> Result<Option<[u8; N]>, Error> {
-        let first_block = frame::HEADER_LEN_MAX as u64
-            + frame::BLOCK_HEADER_LEN as u64
-            + frame::BLOCK_SOURCE_MAX;
+        let first_block =
+            frame::HEADER_LEN_MAX as u64 + frame::BLOCK_HEADER_LEN as u64 + frame::BLOCK_SOURCE_MAX;
         let len = span.phys_len.min(first_block);
         let got = self.read(file, span, len)?.len();
         let Self { context, stored } = self;

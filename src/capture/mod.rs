@@ -14,6 +14,7 @@ pub mod source;
 pub(crate) mod sync;
 
 mod survey;
+mod view;
 pub mod writer;
 mod zst;
 

@@ -59,10 +59,7 @@ pub struct Verification {
 ///
 /// # Errors
 /// IO and memory; what is wrong with the content is in the answer.
-pub fn verify(
-    source: &Source,
-    mut on_progress: impl FnMut(u64),
-) -> Result<Verification, Error> {
+pub fn verify(source: &Source, mut on_progress: impl FnMut(u64)) -> Result<Verification, Error> {
     let mut check = Check::default();
     match source.form() {
         Form::Zst => check.frames(source, &mut on_progress)?,

@@ -158,7 +158,7 @@ pub struct Source {
 
 enum Kind {
     Raw(Raw),
-    Zst(Zst),
+    Zst(Box<Zst>),
 }
 
 impl fmt::Debug for Source {
@@ -185,7 +185,7 @@ impl Source {
     ) -> Result<Self, Error> {
         let kind = match form {
             Form::Raw => Kind::Raw(Raw::new(file)),
-            Form::Zst => Kind::Zst(Zst::new(engine.next_source(), file)),
+            Form::Zst => Kind::Zst(Box::new(Zst::new(engine.next_source(), file))),
         };
         let source = Self {
             engine,

@@ -70,13 +70,17 @@ impl<T> Deref for Taken<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.value.as_ref().unwrap_or_else(|| unreachable!("only drop takes it"))
+        self.value
+            .as_ref()
+            .unwrap_or_else(|| unreachable!("only drop takes it"))
     }
 }
 
 impl<T> DerefMut for Taken<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.value.as_mut().unwrap_or_else(|| unreachable!("only drop takes it"))
+        self.value
+            .as_mut()
+            .unwrap_or_else(|| unreachable!("only drop takes it"))
     }
 }
 

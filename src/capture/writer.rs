@@ -222,8 +222,8 @@ impl Writer {
         let Some(bytes) = self.pending.first_chunk::<24>() else {
             return Ok(false);
         };
-        let header = GlobalHeader::parse(bytes)
-            .map_err(|magic| self.fault(FaultKind::NotPcap { magic }))?;
+        let header =
+            GlobalHeader::parse(bytes).map_err(|magic| self.fault(FaultKind::NotPcap { magic }))?;
         self.write_frame(24)?;
         self.written.frames = 0;
         self.splitter = Some(Splitter::new(
@@ -288,7 +288,9 @@ fn context(level: i32) -> Result<CCtx<'static>, Error> {
         CParameter::ContentSizeFlag(true),
         CParameter::ChecksumFlag(true),
     ] {
-        context.set_parameter(parameter).map_err(|code| Error::Zstd(zstd_safe::get_error_name(code)))?;
+        context
+            .set_parameter(parameter)
+            .map_err(|code| Error::Zstd(zstd_safe::get_error_name(code)))?;
     }
     Ok(context)
 }

@@ -13,8 +13,9 @@ use super::read_at::ReadAt;
 use super::source::{Bytes, Facts, OnFault, Progress, State};
 use super::survey::Survey;
 use super::sync::{Taken, Turn, lock, read, write};
+use super::view::{Ending, Extent, Header, View};
 use crate::format::pcap::{GLOBAL_HEADER_LEN, GlobalHeader, RECORD_HEADER_LEN};
-use crate::format::table::{Span, Table};
+use crate::format::table::Span;
 use crate::format::walk::{Step, Torn};
 use crate::format::{Fault, FaultKind, FileId, FrameName, SourceOffset};
 
@@ -32,43 +33,11 @@ pub(super) struct Zst {
     bad_frames: Mutex<BadFrames>,
 }
 
-/// What has been walked so far.
-struct View {
-    table: Table,
-    header: Option<Header>,
-    file_id: FileId,
-    /// Length of the file at the last look.
-    physical_len: u64,
-    /// Physical bytes behind the last whole frame at the last look.
-    unmapped: u64,
-    ending: Ending,
-}
-
-struct Header {
-    bytes: [u8; 24],
-    parsed: GlobalHeader,
-}
-
-/// How the walk stood at the last look.
-enum Ending {
-    /// At the end of the file, or before it: not yet all of it walked.
-    Boundary,
-    Torn,
-    Fault(Fault),
-}
-
 #[derive(Default)]
 struct BadFrames {
     /// The first that was found, for the attribute `error`.
     first: Option<Fault>,
     by_frame: BTreeMap<u64, Fault>,
-}
-
-/// What a read takes from the view before it touches a frame.
-struct Extent {
-    size: u64,
-    frontier: u64,
-    fault: Option<Fault>,
 }
 
 impl Zst {
@@ -77,14 +46,7 @@ impl Zst {
             id,
             file,
             survey: Turn::new(Survey::default()),
-            view: RwLock::new(View {
-                table: Table::new(SourceOffset::new(GLOBAL_HEADER_LEN)),
-                header: None,
-                file_id: FileId::PROVISIONAL,
-                physical_len: 0,
-                unmapped: 0,
-                ending: Ending::Boundary,
-            }),
+            view: RwLock::default(),
             bad_frames: Mutex::default(),
         }
     }
@@ -150,16 +112,13 @@ impl Zst {
         view.ending = ending;
     }
 
-    fn read_header(
-        &self,
-        engine: &Engine,
-        survey: &Survey,
-        span: &Span,
-    ) -> Result<Header, Error> {
+    fn read_header(&self, engine: &Engine, survey: &Survey, span: &Span) -> Result<Header, Error> {
         let mut bytes = [0; 24];
         let name = FrameName::Header;
         match survey.seen(span) {
-            Some(stored) => engine.decoder.decode_stored(stored, span, name, &mut bytes)?,
+            Some(stored) => engine
+                .decoder
+                .decode_stored(stored, span, name, &mut bytes)?,
             None => engine.decoder.decode(&*self.file, span, name, &mut bytes)?,
         }
         let parsed = GlobalHeader::parse(&bytes).map_err(|magic| Fault {
@@ -175,9 +134,7 @@ impl Zst {
         let (header, span) = {
             let view = read(&self.view);
             match (&view.header, view.table.span(0)) {
-                (Some(header), Some(span)) if view.file_id.is_provisional() => {
-                    (header.bytes, span)
-                }
+                (Some(header), Some(span)) if view.file_id.is_provisional() => (header.bytes, span),
                 _ => return Ok(()),
             }
         };
@@ -317,21 +274,17 @@ impl Zst {
             );
             return Err(fault.into());
         }
-        let (index, span) = {
+        let (found, header) = {
             let view = read(&self.view);
-            match view.table.find(SourceOffset::new(at)) {
-                Some(index) => match view.table.span(index) {
-                    Some(span) => (index, span),
-                    None => unreachable!("the table holds what it finds"),
-                },
-                // Below the frontier and before the first frame: the global header.
-                None => {
-                    let header = view.header.as_ref().map_or([0; 24], |header| header.bytes);
-                    let start = usize::try_from(at).unwrap_or(usize::MAX);
-                    let part = header.get(start..).unwrap_or_default();
-                    return Ok(Bytes::from(part[..part.len().min(len)].to_vec()));
-                }
-            }
+            let header = view.header.as_ref().map(|header| header.bytes);
+            (view.table.find(SourceOffset::new(at)), header)
+        };
+        let Some((index, span)) = found else {
+            // Below the frontier and before the first frame: the global header.
+            let header = header.unwrap_or_default();
+            let start = usize::try_from(at).unwrap_or(usize::MAX);
+            let part = header.get(start..).unwrap_or_default();
+            return Ok(Bytes::from(part[..part.len().min(len)].to_vec()));
         };
         let frame = fetch(index as u64, &span)?;
         let start = usize::try_from(at - span.src_start.as_u64()).unwrap_or(usize::MAX);
@@ -370,45 +323,6 @@ impl Zst {
         bad.first.get_or_insert_with(|| fault.clone());
         if bad.by_frame.len() < BAD_FRAMES_MOST {
             bad.by_frame.insert(index, fault.clone());
-        }
-    }
-}
-
-impl View {
-    fn fault(&self) -> Option<&Fault> {
-        match &self.ending {
-            Ending::Fault(fault) => Some(fault),
-            _ => None,
-        }
-    }
-
-    /// Whether the walk stepped over a header frame that does not hold a pcap header: refused for good.
-    fn has_broken_header(&self) -> bool {
-        self.fault()
-            .is_some_and(|fault| fault.frame == FrameName::Header)
-    }
-
-    /// Whether every byte on disk is a whole frame, the header frame among them.
-    fn is_drained(&self) -> bool {
-        matches!(self.ending, Ending::Boundary) && self.header.is_some() && self.unmapped == 0
-    }
-
-    fn extent(&self) -> Extent {
-        let frontier = match &self.header {
-            Some(_) => self.table.end().as_u64(),
-            None => 0,
-        };
-        let fault = self.fault();
-        let size = match fault.map(|fault| fault.frame) {
-            None => frontier,
-            // What could not be mapped shows as bytes that fail, so that nobody takes the good prefix for all.
-            Some(FrameName::Data(_)) => frontier + self.unmapped,
-            Some(FrameName::Marker | FrameName::Header) => 0,
-        };
-        Extent {
-            size,
-            frontier: frontier.min(size),
-            fault: fault.cloned(),
         }
     }
 }

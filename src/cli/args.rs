@@ -154,7 +154,7 @@ pub struct Completions {
 }
 
 /// Prints the completions.
-pub fn completions(args: &Completions) -> Exit {
+pub(super) fn completions(args: &Completions) -> Exit {
     clap_complete::generate(
         args.shell,
         &mut Args::command(),

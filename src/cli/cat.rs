@@ -44,13 +44,17 @@ fn write(input: &Input, args: &Cat) -> Result<Exit, Error> {
         at += bytes.len() as u64;
         left -= bytes.len() as u64;
     }
-    out.flush().map_err(Error::io("writing to standard output"))?;
+    out.flush()
+        .map_err(Error::io("writing to standard output"))?;
     if left == 0 {
         return Ok(Exit::Done);
     }
     // All there is was asked for: say so if it is not all there will be.
     let verdict = Verdict::of(&facts, input.source.form());
-    if let Some(error) = facts.error.filter(|_| verdict == Verdict::Damaged || facts.size == 0) {
+    if let Some(error) = facts
+        .error
+        .filter(|_| verdict == Verdict::Damaged || facts.size == 0)
+    {
         complain(&args.file, error);
     } else if verdict == Verdict::Incomplete {
         complain(

@@ -7,8 +7,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::capture::{Engine, Error, Form, Progress, Source};
 use crate::capture::read_at::read_full;
+use crate::capture::{Engine, Error, Form, Progress, Source};
 use crate::format::frame;
 use crate::tree::name::Naming;
 

@@ -11,6 +11,7 @@ use super::exit::Exit;
 use super::input::Input;
 use crate::capture::report::Verdict;
 use crate::capture::{Engine, Facts, Progress};
+use crate::format::pcap::GlobalHeader;
 
 /// Prints what each file is.
 pub(super) fn inspect(args: &Inspect) -> Exit {
@@ -72,7 +73,7 @@ fn print_json(input: &Input, facts: &Facts, with_frames: bool) -> io::Result<()>
     let header = facts.header.as_ref();
     let mut object = describe(input, facts);
     for (key, value) in [
-        ("link_type", json!(header.map(|header| header.link_type()))),
+        ("link_type", json!(header.map(GlobalHeader::link_type))),
         ("link_type_raw", json!(header.map(|header| header.network))),
         ("snaplen", json!(header.map(|header| header.snaplen))),
         ("magic", json!(header.map(|header| header.magic.as_str()))),
@@ -123,7 +124,11 @@ fn print_text(input: &Input, facts: &Facts, with_frames: bool) -> io::Result<()>
         line("error", &error.to_string())?;
     }
     if with_frames {
-        writeln!(out, "  {:>8} {:>16} {:>12} {:>16} {:>12}", "frame", "source", "bytes", "physical", "bytes")?;
+        writeln!(
+            out,
+            "  {:>8} {:>16} {:>12} {:>16} {:>12}",
+            "frame", "source", "bytes", "physical", "bytes"
+        )?;
         for (index, span) in (0..).map_while(|index| Some((index, input.source.span(index)?))) {
             writeln!(
                 out,

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::args::{Mount, Umount};
 use super::complain;
 use super::exit::Exit;
-use crate::fuse::mounting::{Unmounted, unmount};
 use crate::fuse::mountinfo::{self, FSTYPE};
+use crate::fuse::mounting::{Unmounted, unmount};
 use crate::fuse::options::MountOptions;
 use crate::fuse::session::{Request, serve, serve_in_background};
 
@@ -70,7 +70,10 @@ pub(super) fn umount(args: &Umount) -> Exit {
     match unmount(&point) {
         Ok(Unmounted::Gone) => Exit::Done,
         Ok(Unmounted::Detached) => {
-            complain(&point, "was busy: open files are served until they are closed");
+            complain(
+                &point,
+                "was busy: open files are served until they are closed",
+            );
             Exit::Done
         }
         Err(error) => {
@@ -122,9 +125,28 @@ mod tests {
 
     #[test]
     fn the_mount_helper_takes_mount8s_arguments() {
-        let given = ["/sbin/mount.pcapzst", "/src", "/mnt", "-s", "-o", "rw,nofail", "-t", "fuse.pcapzst"];
+        let given = [
+            "/sbin/mount.pcapzst",
+            "/src",
+            "/mnt",
+            "-s",
+            "-o",
+            "rw,nofail",
+            "-t",
+            "fuse.pcapzst",
+        ];
         let ours = helper_arguments(given.map(OsString::from).to_vec());
-        assert_eq!(ours, ["/sbin/mount.pcapzst", "mount", "/src", "/mnt", "-o", "rw,nofail"]);
+        assert_eq!(
+            ours,
+            [
+                "/sbin/mount.pcapzst",
+                "mount",
+                "/src",
+                "/mnt",
+                "-o",
+                "rw,nofail"
+            ]
+        );
         let given = ["pcapzst", "cat", "-t"].map(OsString::from).to_vec();
         assert_eq!(helper_arguments(given.clone()), given);
     }

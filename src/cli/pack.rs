@@ -60,7 +60,10 @@ pub(super) fn pack(args: &Pack) -> Exit {
     }
     for input in &args.inputs {
         let Some(out) = output(input, args) else {
-            complain(input, "give the output's name with -o (a folder, for several inputs)");
+            complain(
+                input,
+                "give the output's name with -o (a folder, for several inputs)",
+            );
             return Exit::Usage;
         };
         exit = exit.worse(pack_one(input, &out, args, &stopping));
@@ -86,7 +89,10 @@ fn pack_one(input: &Path, out: &Path, args: &Pack, stopping: &SigSet) -> Exit {
             if written.cut_bytes > 0 {
                 complain(
                     input,
-                    format!("ended within a record; its first {} bytes are left out", written.cut_bytes),
+                    format!(
+                        "ended within a record; its first {} bytes are left out",
+                        written.cut_bytes
+                    ),
                 );
                 return Exit::Incomplete;
             }
@@ -115,7 +121,9 @@ fn transfer(
         None
     } else {
         let file = open_regular(input).map_err(|error| of_input(Error::io("opening")(error)))?;
-        let before = file.metadata().map_err(|error| of_input(Error::io("opening")(error)))?;
+        let before = file
+            .metadata()
+            .map_err(|error| of_input(Error::io("opening")(error)))?;
         Some((file, before))
     };
     let options = Options {
@@ -133,7 +141,12 @@ fn transfer(
     let filled = match &file {
         None => {
             read_in_background(io::stdin(), events);
-            fill(&mut writer, &arriving, Some(Duration::from_millis(args.flush_ms)), |_| {})
+            fill(
+                &mut writer,
+                &arriving,
+                Some(Duration::from_millis(args.flush_ms)),
+                |_| {},
+            )
         }
         Some((file, before)) => {
             let bar = progress::bar(before.len(), input.to_string_lossy().into_owned());
@@ -230,8 +243,8 @@ fn check_whole(
 /// Reads `file` in the background, unpacked if it is gzip or zstd.
 fn read_file(file: &File, events: SyncSender<Event>) -> Result<(), Error> {
     let mut magic = [0; 4];
-    let len = crate::capture::read_at::read_full(file, &mut magic, 0)
-        .map_err(Error::io("reading"))?;
+    let len =
+        crate::capture::read_at::read_full(file, &mut magic, 0).map_err(Error::io("reading"))?;
     let file = file.try_clone().map_err(Error::io("opening"))?;
     if magic.starts_with(&[0x1F, 0x8B]) {
         read_in_background(flate2::read::MultiGzDecoder::new(file), events);
@@ -282,7 +295,10 @@ fn stop_on_signal(stopping: SigSet, events: SyncSender<Event>) {
 fn output(input: &Path, args: &Pack) -> Option<PathBuf> {
     let beside = || {
         let name = input.file_name()?.as_bytes();
-        let name = name.strip_suffix(b".gz").or(name.strip_suffix(b".zst")).unwrap_or(name);
+        let name = name
+            .strip_suffix(b".gz")
+            .or(name.strip_suffix(b".zst"))
+            .unwrap_or(name);
         let mut name = name.to_vec();
         name.extend(b".zst");
         Some(PathBuf::from(OsStr::from_bytes(&name)))

@@ -77,7 +77,11 @@ fn check(engine: &Arc<Engine>, path: &Path, as_json: bool) -> Result<Verdict, Er
 
 fn print_json(input: &Input, verification: &Verification) -> io::Result<()> {
     let mut object = describe(input, &verification.facts);
-    let faults: Vec<String> = verification.faults.iter().map(ToString::to_string).collect();
+    let faults: Vec<String> = verification
+        .faults
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     object.insert("packets".to_owned(), json!(verification.packets));
     object.insert("error".to_owned(), json!(faults.first()));
     object.insert("faults".to_owned(), json!(faults));

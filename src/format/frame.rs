@@ -2,7 +2,7 @@
 //!
 //! A zstd frame is measured from its frame header (RFC 8878, section 3.1.1.1) and the 3-byte headers of its blocks
 //! (section 3.1.1.2); block bodies are stepped over, never read. zstd's own `ZSTD_findFrameCompressedSize` and
-//! `ZSTD_getFrameContentSize` are the oracle in tests/walk_oracle.rs. Frames that break an invariant of this format
+//! `ZSTD_getFrameContentSize` are the oracle in `tests/walk_oracle.rs`. Frames that break an invariant of this format
 //! (docs/FORMAT.md) are refused here as soon as their header says so.
 
 use super::error::FaultKind;
@@ -90,7 +90,7 @@ pub fn skippable_payload_len(bytes: &[u8]) -> Option<u32> {
 pub struct Header {
     /// Bytes of the header, magic included: where the first block header starts.
     pub len: u64,
-    /// Declared content size in source bytes. Not yet believed: see [`Measure::finish`].
+    /// Declared content size in source bytes. Not yet believed: see [`Measure::block`].
     pub content_size: u64,
 }
 
@@ -209,10 +209,7 @@ impl Measure {
     ///
     /// # Errors
     /// [`FaultKind::ReservedBlock`], and [`FaultKind::SizeOverBlocks`] at the last block.
-    pub fn block(
-        &mut self,
-        header: [u8; BLOCK_HEADER_LEN],
-    ) -> Result<Option<Measured>, FaultKind> {
+    pub fn block(&mut self, header: [u8; BLOCK_HEADER_LEN]) -> Result<Option<Measured>, FaultKind> {
         let bits = u32::from_le_bytes([header[0], header[1], header[2], 0]);
         let is_last = bits & 1 != 0;
         let size = u64::from(bits >> 3);
@@ -275,17 +272,17 @@ mod tests {
     fn a_prefix_of_a_magic_needs_more_and_other_bytes_are_no_frame() {
         for len in 0..4 {
             assert_eq!(start(&ZSTD_MAGIC[..len]), Ok(Start::NeedMore));
-            assert_eq!(
-                start(&[0x5F, 0x2A, 0x4D, 0x18][..len]),
-                Ok(Start::NeedMore)
-            );
+            assert_eq!(start(&[0x5F, 0x2A, 0x4D, 0x18][..len]), Ok(Start::NeedMore));
         }
         assert_eq!(start(&ZSTD_MAGIC), Ok(Start::Zstd));
         assert_eq!(start(&[0x5F, 0x2A, 0x4D, 0x18]), Ok(Start::Skippable));
         assert_eq!(start(&[0, 0]), Ok(Start::Zeros));
         assert_eq!(start(&[0, 0, 0, 0, 9]), Ok(Start::Zeros));
         assert_eq!(start(b"ab"), Err([b'a', b'b', 0, 0]));
-        assert_eq!(start(&[0x28, 0xB5, 0x2F, 0xFC]), Err([0x28, 0xB5, 0x2F, 0xFC]));
+        assert_eq!(
+            start(&[0x28, 0xB5, 0x2F, 0xFC]),
+            Err([0x28, 0xB5, 0x2F, 0xFC])
+        );
     }
 
     #[test]

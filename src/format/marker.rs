@@ -47,7 +47,11 @@ pub fn check(bytes: &[u8]) -> Result<Marker, FaultKind> {
         return Err(FaultKind::NotMarked);
     }
     let payload = bytes.get(8..).unwrap_or_default();
-    if !payload.iter().zip(MAGIC).all(|(got, wanted)| *got == wanted) {
+    if !payload
+        .iter()
+        .zip(MAGIC)
+        .all(|(got, wanted)| *got == wanted)
+    {
         return Err(FaultKind::NotMarked);
     }
     match payload.get(MAGIC.len()) {
@@ -66,10 +70,7 @@ mod tests {
     #[test]
     fn every_prefix_of_a_marker_needs_more() {
         for len in 0..DECIDING {
-            assert_eq!(
-                check(&FRAME[..len]),
-                Ok(Marker::NeedMore)
-            );
+            assert_eq!(check(&FRAME[..len]), Ok(Marker::NeedMore));
         }
         assert_eq!(check(&FRAME[..13]), Ok(Marker::Valid { len: 14 }));
         assert_eq!(check(&FRAME), Ok(Marker::Valid { len: 14 }));
@@ -90,11 +91,7 @@ mod tests {
         for at in [0, 1, 2, 3, 8, 9, 10, 11] {
             let mut bytes = FRAME;
             bytes[at] ^= 0x80;
-            assert_eq!(
-                check(&bytes[..=at]),
-                Err(FaultKind::NotMarked),
-                "byte {at}"
-            );
+            assert_eq!(check(&bytes[..=at]), Err(FaultKind::NotMarked), "byte {at}");
         }
         let mut short_payload = FRAME;
         short_payload[4] = 4;

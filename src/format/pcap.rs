@@ -104,7 +104,28 @@ impl GlobalHeader {
     pub fn parse(bytes: &[u8; 24]) -> Result<Self, [u8; 4]> {
         let [a, b, c, d, rest @ ..] = *bytes;
         let magic = Magic::parse([a, b, c, d]).ok_or([a, b, c, d])?;
-        let [v0, v1, v2, v3, _, _, _, _, _, _, _, _, s0, s1, s2, s3, n0, n1, n2, n3] = rest;
+        let [
+            v0,
+            v1,
+            v2,
+            v3,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            s0,
+            s1,
+            s2,
+            s3,
+            n0,
+            n1,
+            n2,
+            n3,
+        ] = rest;
         Ok(Self {
             magic,
             version: (magic.u16([v0, v1]), magic.u16([v2, v3])),
@@ -133,8 +154,7 @@ impl GlobalHeader {
             LengthOrder::Either => (first.min(second), first.max(second)),
         };
         Record {
-            ts_ns: u64::from(word(0)) * 1_000_000_000
-                + u64::from(word(4)) * self.magic.frac_ns(),
+            ts_ns: u64::from(word(0)) * 1_000_000_000 + u64::from(word(4)) * self.magic.frac_ns(),
             incl_len,
             orig_len,
         }

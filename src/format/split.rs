@@ -123,7 +123,9 @@ mod tests {
 
     #[test]
     fn frames_do_not_depend_on_how_the_records_arrive() {
-        let stream: Vec<u8> = (0..200).flat_map(|number| record(number * 13 % 97)).collect();
+        let stream: Vec<u8> = (0..200)
+            .flat_map(|number| record(number * 13 % 97))
+            .collect();
         let whole = frames(&stream, stream.len(), 500);
         assert_eq!(whole.iter().sum::<usize>(), stream.len());
         assert!(whole.iter().all(|len| *len <= 500));

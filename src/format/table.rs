@@ -61,7 +61,10 @@ impl Packed {
         Self::low(self.0) & u64::from(u32::MAX)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the low 64 bits are what is asked for")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the low 64 bits are what is asked for"
+    )]
     fn low(bits: u128) -> u64 {
         bits as u64
     }
@@ -143,9 +146,9 @@ impl Table {
         })
     }
 
-    /// Number of the frame that holds the source byte at `offset`; `None` before the first frame and from the end on.
+    /// The frame that holds the source byte at `offset`, and its number; `None` before the first and from the end on.
     #[must_use]
-    pub fn find(&self, offset: SourceOffset) -> Option<usize> {
+    pub fn find(&self, offset: SourceOffset) -> Option<(usize, Span)> {
         if offset >= self.end {
             return None;
         }
@@ -160,14 +163,12 @@ impl Table {
         let within = self.chunks[chunk]
             .partition_point(|entry| entry.src_start() <= offset)
             .checked_sub(1)?;
-        Some(chunk * CHUNK + within)
+        let index = chunk * CHUNK + within;
+        Some((index, self.span(index)?))
     }
 
     fn entry(&self, index: usize) -> Option<Packed> {
-        self.chunks
-            .get(index / CHUNK)?
-            .get(index % CHUNK)
-            .copied()
+        self.chunks.get(index / CHUNK)?.get(index % CHUNK).copied()
     }
 }
 
@@ -196,9 +197,12 @@ mod tests {
         let mut start = 24;
         for (index, len) in lens.iter().enumerate() {
             for offset in [start, start + len - 1] {
-                assert_eq!(table.find(SourceOffset::new(offset)), Some(index));
+                let found = table.find(SourceOffset::new(offset));
+                assert_eq!(
+                    found.map(|(index, span)| (index, span.src_len)),
+                    Some((index, *len))
+                );
             }
-            assert_eq!(table.span(index).map(|span| span.src_len), Some(*len));
             start += len;
         }
         assert_eq!(table.end(), SourceOffset::new(start));

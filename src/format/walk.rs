@@ -326,10 +326,7 @@ mod tests {
     #[test]
     fn an_empty_file_ends_at_once_and_a_lone_marker_behind_it() {
         assert_eq!(walk_all(&[]), Ok(vec![Step::End]));
-        assert_eq!(
-            walk_all(&marker::FRAME),
-            Ok(vec![Step::Skipped, Step::End])
-        );
+        assert_eq!(walk_all(&marker::FRAME), Ok(vec![Step::Skipped, Step::End]));
         assert_eq!(
             walk_all(&marker::FRAME[..13]),
             Ok(vec![Step::Torn(Torn::Cut)])

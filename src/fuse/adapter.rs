@@ -18,6 +18,7 @@ use fuser::{
 use super::lane::{Lane, contain};
 use crate::tree::attr::{Attributes, BLOCK_SIZE, Lifetime, Time};
 use crate::tree::errno::Failure;
+use crate::tree::handle::FolderEntry;
 use crate::tree::scan::Listed;
 use crate::tree::{Caching, Seek, Tree};
 
@@ -29,9 +30,9 @@ const MAX_BACKGROUND: u16 = 64;
 const SETTLED: Duration = Duration::from_secs(60);
 /// Names are always asked for: the file behind one may be renamed, replaced or gone the next moment.
 const ENTRY: Duration = Duration::ZERO;
-/// A listing's inode number where it is not known without opening the file; libfuse's FUSE_UNKNOWN_INO.
+/// A listing's inode number where it is not known without opening the file; libfuse's `FUSE_UNKNOWN_INO`.
 const UNKNOWN_INODE: u64 = 0xFFFF_FFFF;
-/// NAME_MAX of the mount.
+/// `NAME_MAX` of the mount.
 const NAME_LEN: u32 = 255;
 
 /// The file system as fuser sees it.
@@ -250,11 +251,17 @@ impl Filesystem for Adapter {
         ino: INodeNo,
         fh: FileHandle,
         offset: u64,
-        reply: ReplyDirectory,
+        mut reply: ReplyDirectory,
     ) {
-        self.on_names(move |tree| match fill(tree, ino, fh, offset, reply) {
-            Ok(reply) => reply.ok(),
-            Err((reply, failure)) => reply.error(errno(&failure)),
+        self.on_names(move |tree| {
+            let listing = tree.list(fh.0, offset == 0);
+            match (listing, tree.parent_id(ino.0)) {
+                (Ok(listing), Ok(parent)) => {
+                    fill(&mut reply, &listing, [ino.0, parent], offset);
+                    reply.ok();
+                }
+                (Err(failure), _) | (_, Err(failure)) => reply.error(errno(&failure)),
+            }
         });
     }
 
@@ -357,27 +364,11 @@ impl Filesystem for Adapter {
     }
 }
 
-/// Fills `reply` with the folder's entries behind `offset`. Offset n is the place behind the n-th entry, of which `.` and
-/// `..` are the first two.
-fn fill(
-    tree: &Tree,
-    ino: INodeNo,
-    fh: FileHandle,
-    offset: u64,
-    mut reply: ReplyDirectory,
-) -> Result<ReplyDirectory, (ReplyDirectory, Failure)> {
-    let listing = match tree.list(fh.0, offset == 0) {
-        Ok(listing) => listing,
-        Err(failure) => return Err((reply, failure)),
-    };
-    let parent = match tree.parent_id(ino.0) {
-        Ok(parent) => parent,
-        Err(failure) => return Err((reply, failure)),
-    };
-    let dots = [(ino.0, "."), (parent, "..")];
-    let dots = dots
-        .iter()
-        .map(|(id, name)| (*id, FileType::Directory, OsStr::new(name)));
+/// Fills `reply` with the entries of a folder behind `offset`. Offset n is the place behind the n-th entry, of which `.` and
+/// `..`, with the numbers `dots`, are the first two.
+fn fill(reply: &mut ReplyDirectory, listing: &[FolderEntry], dots: [u64; 2], offset: u64) {
+    let dots = dots.into_iter().zip([".", ".."]);
+    let dots = dots.map(|(id, name)| (id, FileType::Directory, OsStr::new(name)));
     let entries = listing.iter().map(|entry| {
         let kind = match entry.listed {
             Listed::Folder => FileType::Directory,
@@ -391,5 +382,4 @@ fn fill(
             break;
         }
     }
-    Ok(reply)
 }

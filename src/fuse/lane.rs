@@ -117,7 +117,9 @@ impl Shared {
 /// Runs `job`; a panic ends here. What was shared is consistent after any statement, so going on is sound.
 pub fn contain(job: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(job)).is_err() {
-        log::error!("a request ended in a panic and was answered with an I/O error; please report it");
+        log::error!(
+            "a request ended in a panic and was answered with an I/O error; please report it"
+        );
     }
 }
 

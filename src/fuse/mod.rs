@@ -2,7 +2,7 @@
 
 pub mod adapter;
 pub mod lane;
-pub mod mounting;
 pub mod mountinfo;
+pub mod mounting;
 pub mod options;
 pub mod session;

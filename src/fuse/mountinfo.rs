@@ -29,11 +29,10 @@ fn last_at(mountinfo: &[u8], point: &Path) -> Option<Mount> {
     mountinfo
         .split(|byte| *byte == b'\n')
         .filter_map(parse)
-        .filter(|mount| mount.point == point)
-        .last()
+        .rfind(|mount| mount.point == point)
 }
 
-/// One line: `id parent major:minor root point options [optional…] - fstype source super` (proc_pid_mountinfo(5)).
+/// One line: `id parent major:minor root point options [optional…] - fstype source super` (`proc_pid_mountinfo(5)`).
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|byte| *byte == b' ');
     let device = String::from_utf8(fields.nth(2)?.to_vec()).ok()?;
@@ -75,7 +74,10 @@ mod tests {
             36 1 0:40 / /m\\040\\134x rw,nosuid shared:1 - fuse.pcapzst src rw,user_id=0\n\
             37 36 0:41 / /m\\040\\134x rw - tmpfs tmpfs rw\n";
         let mount = last_at(text, Path::new("/m \\x")).expect("mounted");
-        assert_eq!((mount.device.as_str(), mount.fstype.as_str()), ("0:41", "tmpfs"));
+        assert_eq!(
+            (mount.device.as_str(), mount.fstype.as_str()),
+            ("0:41", "tmpfs")
+        );
         assert_eq!(last_at(text, Path::new("/n")), None);
     }
 }

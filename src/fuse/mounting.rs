@@ -42,11 +42,7 @@ pub enum Unmounted {
 
 impl Mounting {
     /// Mounts on `point`, an absolute path without links; the descriptor through which the kernel asks.
-    pub fn new(
-        source: &Path,
-        point: &Path,
-        options: &MountOptions,
-    ) -> io::Result<(Self, OwnedFd)> {
+    pub fn new(source: &Path, point: &Path, options: &MountOptions) -> io::Result<(Self, OwnedFd)> {
         let (fd, socket) = if options.auto_unmount {
             mount_by_helper(source, point, options)?
         } else {
@@ -59,7 +55,9 @@ impl Mounting {
         };
         let mount = mountinfo::at(point)?
             .filter(|mount| mount.fstype == FSTYPE)
-            .ok_or_else(|| io::Error::other("mounted, but /proc/self/mountinfo does not show it"))?;
+            .ok_or_else(|| {
+                io::Error::other("mounted, but /proc/self/mountinfo does not show it")
+            })?;
         let mounting = Self {
             point: point.to_owned(),
             device: mount.device,

@@ -10,14 +10,39 @@ use crate::tree::scan::Shown;
 
 /// Words that fstab(5), mount(8) and systemd use among themselves, and kernel flags that say what holds anyway.
 const IGNORED: [&str; 29] = [
-    "defaults", "auto", "noauto", "user", "nouser", "users", "owner", "group", "_netdev", "nofail",
-    "ro", "rw", "nodev", "nosuid", "dev", "suid", "exec", "async", "sync", "dirsync", "atime",
-    "relatime", "norelatime", "strictatime", "nostrictatime", "diratime", "nodiratime", "lazytime",
+    "defaults",
+    "auto",
+    "noauto",
+    "user",
+    "nouser",
+    "users",
+    "owner",
+    "group",
+    "_netdev",
+    "nofail",
+    "ro",
+    "rw",
+    "nodev",
+    "nosuid",
+    "dev",
+    "suid",
+    "exec",
+    "async",
+    "sync",
+    "dirsync",
+    "atime",
+    "relatime",
+    "norelatime",
+    "strictatime",
+    "nostrictatime",
+    "diratime",
+    "nodiratime",
+    "lazytime",
     "nolazytime",
 ];
 /// Beginnings of such words that carry a value.
 const IGNORED_PREFIXES: [&str; 4] = ["x-", "X-", "comment=", "helper="];
-/// SELinux labels go to the kernel as they are.
+/// `SELinux` labels go to the kernel as they are.
 const KERNEL_PREFIXES: [&str; 4] = ["context=", "fscontext=", "defcontext=", "rootcontext="];
 /// The least cache: one frame of the default size and what is around it.
 const CACHE_SIZE_LEAST: u64 = 1024 * 1024;

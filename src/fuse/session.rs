@@ -16,8 +16,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 
 use super::adapter::Adapter;
-use super::mounting::{Mounting, Unmounted, dev_null};
 use super::mountinfo::{self, FSTYPE};
+use super::mounting::{Mounting, Unmounted, dev_null};
 use super::options::{Access, MountOptions};
 use crate::capture::Engine;
 use crate::sys::{Forked, fork_single_threaded};
@@ -71,10 +71,8 @@ pub fn serve(request: &Request, on_ready: impl FnOnce(&Path)) -> Result<(), Moun
             naming: options.naming.clone(),
             shown: options.shown,
             overrides: options.overrides,
-            idle_files: usize::try_from(
-                idle_files.clamp(*IDLE_FILES.start(), *IDLE_FILES.end()),
-            )
-            .unwrap_or(4),
+            idle_files: usize::try_from(idle_files.clamp(*IDLE_FILES.start(), *IDLE_FILES.end()))
+                .unwrap_or(4),
         },
     )
     .map_err(failed(source.display()))?;
@@ -84,14 +82,14 @@ pub fn serve(request: &Request, on_ready: impl FnOnce(&Path)) -> Result<(), Moun
     for signal in ENDING {
         ending.add(signal);
     }
-    ending
-        .thread_block()
-        .map_err(failed("blocking signals"))?;
+    ending.thread_block().map_err(failed("blocking signals"))?;
 
     let (mounting, device) =
         Mounting::new(&source, &point, options).map_err(failed(point.display()))?;
     let mounting = Arc::new(mounting);
-    let outcome = run(tree, device, &mounting, ending, options, || on_ready(&point));
+    let outcome = run(tree, device, &mounting, ending, options, || {
+        on_ready(&point);
+    });
     if outcome.is_err() {
         // The first error is the one to tell.
         let _ = mounting.unmount();
@@ -238,10 +236,7 @@ fn checked_paths(request: &Request) -> Result<(PathBuf, PathBuf), MountError> {
     })?;
     for folder in [&source, &point] {
         if !folder.is_dir() {
-            return Err(MountError(format!(
-                "{}: not a folder",
-                folder.display()
-            )));
+            return Err(MountError(format!("{}: not a folder", folder.display())));
         }
     }
     let overlap = if is_same(&source, &point) {

@@ -149,8 +149,7 @@ impl CaptureNode {
     #[must_use]
     pub fn is_grown(&self, found: &Found) -> bool {
         let seen = lock(&self.seen);
-        let is_settled =
-            seen.progress == Progress::Final && seen.facts.state != State::Draining;
+        let is_settled = seen.progress == Progress::Final && seen.facts.state != State::Draining;
         !is_settled && seen.form == found.form && seen.stamp.file == Stamp::of(&found.stat).file
     }
 
@@ -162,7 +161,8 @@ impl CaptureNode {
         let seen = lock(&self.seen);
         if seen.facts.file_id.is_provisional() || facts.file_id.is_provisional() {
             seen.stamp.file == Stamp::of(stat).file
-                && (seen.progress == Progress::Partial || seen.stamp.content() == Stamp::of(stat).content())
+                && (seen.progress == Progress::Partial
+                    || seen.stamp.content() == Stamp::of(stat).content())
         } else {
             seen.facts.file_id == facts.file_id
         }

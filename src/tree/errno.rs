@@ -55,8 +55,6 @@ impl Failure {
                 capture::Error::NoMemory(_) => libc::ENOMEM,
                 capture::Error::Busy => libc::EBUSY,
             },
-            // SOURCE is followed beneath itself only: a link that leaves it is no file here.
-            Self::Os(Errno::EXDEV | Errno::ELOOP) => libc::ENOENT,
             Self::Os(errno) => *errno as i32,
             Self::ReadOnly => libc::EROFS,
             Self::NoAttribute => libc::ENODATA,
@@ -70,7 +68,8 @@ impl Failure {
 impl From<Errno> for Failure {
     fn from(errno: Errno) -> Self {
         match errno {
-            Errno::ENOENT => Self::NotFound,
+            // SOURCE is followed beneath itself only: a link that leaves it, or leads nowhere, is no file here.
+            Errno::ENOENT | Errno::EXDEV | Errno::ELOOP => Self::NotFound,
             errno => Self::Os(errno),
         }
     }

@@ -128,7 +128,10 @@ impl Nodes {
             return Some(Arc::clone(&self.root));
         }
         let known = lock(&self.known);
-        known.by_id.get(&id).map(|counted| Arc::clone(&counted.node))
+        known
+            .by_id
+            .get(&id)
+            .map(|counted| Arc::clone(&counted.node))
     }
 
     /// The node that `name` in `parent` led to at the last look.
@@ -285,18 +288,15 @@ mod tests {
         );
     }
 
-    const GOLDEN_FOLDER: u64 = 0;
-    const GOLDEN_FILE: u64 = 0;
+    const GOLDEN_FOLDER: u64 = 3_651_602_352_489_184_074;
+    const GOLDEN_FILE: u64 = 5_663_574_749_030_275_976;
 
     #[test]
     fn folders_and_files_never_share_a_number() {
         for number in 0..1000u64 {
             let name = format!("{number}.pcap");
             let folder = folder_number(OsStr::new(&name));
-            let file = super::number(
-                OsStr::new(&name),
-                Identity::Physical((1, number), (0, 0)),
-            );
+            let file = super::number(OsStr::new(&name), Identity::Physical((1, number), (0, 0)));
             assert_eq!(folder & FILE_BIT, 0);
             assert_eq!(file & FILE_BIT, FILE_BIT);
             assert!(folder > u64::from(u32::MAX) && file > folder);

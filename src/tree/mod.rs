@@ -23,8 +23,8 @@ use nix::errno::Errno;
 use nix::sys::statvfs::Statvfs;
 
 use attr::{Attributes, Overrides};
-use capture_node::Opened;
 pub use capture_node::Caching;
+use capture_node::{CaptureNode, Opened};
 use errno::Failure;
 use handle::{FileHandle, FolderEntry, FolderHandle, Handles, Idle};
 pub use inode::ROOT;
@@ -105,7 +105,7 @@ impl Tree {
         self.stats.count(Event::Lookup);
         let parent = self.node(parent)?;
         let (node, stat) = self.resolve(&parent, name)?;
-        let facts = node.capture().map(|capture| capture.facts());
+        let facts = node.capture().map(CaptureNode::facts);
         self.nodes.count_lookup(&node);
         Ok(Attributes::new(
             &node,
@@ -332,6 +332,5 @@ impl Tree {
 
 /// Whether more of the capture may be on disk than was walked.
 fn needs_refresh(opened: &Opened) -> bool {
-    opened.source.progress() == Progress::Partial
-        || opened.source.facts().state == State::Draining
+    opened.source.progress() == Progress::Partial || opened.source.facts().state == State::Draining
 }

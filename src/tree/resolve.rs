@@ -231,7 +231,11 @@ impl Tree {
             && capture.tell_fault()
         {
             self.stats.count(event);
-            log::warn!("{}: {}: {fault}", node.path().display(), facts.state.as_str());
+            log::warn!(
+                "{}: {}: {fault}",
+                node.path().display(),
+                facts.state.as_str()
+            );
         }
     }
 
@@ -250,4 +254,3 @@ impl Tree {
         }
     }
 }
-

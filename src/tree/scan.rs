@@ -78,16 +78,12 @@ pub fn find(
 }
 
 /// The names of all forms of `logical` that are in `folder`, the winner first.
+#[must_use]
 pub fn forms(origin: &Origin, naming: &Naming, folder: &Path, logical: &OsStr) -> Vec<OsString> {
     FORMS
         .iter()
         .map(|(form, progress)| naming.physical(logical, *form, *progress))
-        .filter(|physical| {
-            matches!(
-                regular(origin, &join(folder, physical)),
-                Ok(Some(_))
-            )
-        })
+        .filter(|physical| matches!(regular(origin, &join(folder, physical)), Ok(Some(_))))
         .collect()
 }
 
@@ -124,13 +120,7 @@ pub fn list(
     Ok(names)
 }
 
-fn is_there(
-    origin: &Origin,
-    naming: &Naming,
-    folder: &Path,
-    name: &OsStr,
-    listed: Listed,
-) -> bool {
+fn is_there(origin: &Origin, naming: &Naming, folder: &Path, name: &OsStr, listed: Listed) -> bool {
     match listed {
         Listed::Capture => matches!(find(origin, naming, folder, name), Ok(Some(_))),
         Listed::Folder | Listed::Other => origin.stat(&join(folder, name)).is_ok(),

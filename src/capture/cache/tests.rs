@@ -1,0 +1,101 @@
+//! Budget, sharing and failure of the frame cache.
+
+use super::*;
+use std::sync::Barrier;
+use std::thread;
+
+fn key(frame: u64) -> Key {
+    Key { source: 1, frame }
+}
+
+fn fill(byte: u8) -> impl FnOnce(&mut [u8]) -> Result<(), Error> {
+    move |out| {
+        out.fill(byte);
+        Ok(())
+    }
+}
+
+#[test]
+fn readers_that_ask_at_once_share_one_decode() {
+    let cache = Cache::new(1 << 20);
+    let in_decode = Barrier::new(2);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let frame = cache.frame(key(0), 100, |out| {
+                in_decode.wait();
+                // The joiners are counted before they wait; the decode ends once all of them are.
+                while cache.stats().joins < 4 {
+                    thread::yield_now();
+                }
+                out.fill(7);
+                Ok(())
+            });
+            assert_eq!(frame.expect("decoded").bytes(), [7; 100]);
+        });
+        in_decode.wait();
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let frame = cache.frame(key(0), 100, |_| panic!("a second decode"));
+                assert_eq!(frame.expect("joined").bytes(), [7; 100]);
+            });
+        }
+    });
+    assert_eq!(cache.stats().decodes, 1);
+}
+
+#[test]
+fn the_budget_holds_with_frames_in_readers_hands() {
+    let budget = 10 * cost(1000);
+    let cache = Cache::new(budget);
+    let mut held = Vec::new();
+    for frame in 0..10 {
+        held.push(cache.frame(key(frame), 1000, fill(1)).expect("fits"));
+        assert!(cache.stats().used_bytes <= budget);
+    }
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| cache.frame(key(10), 1000, fill(2)).map(|_| ()));
+        // The reader that finds no room goes on once another lets go, evicted or not.
+        held.clear();
+        assert_eq!(waiting.join().expect("no panic"), Ok(()));
+    });
+    for frame in 11..100 {
+        drop(cache.frame(key(frame), 1000, fill(3)).expect("evicts"));
+        assert!(cache.stats().used_bytes <= budget);
+    }
+    assert!(cache.find(key(99)).is_some());
+    assert!(cache.find(key(11)).is_none());
+}
+
+#[test]
+fn tiny_frames_count_their_overhead() {
+    let cache = Cache::new(100 * OVERHEAD_BYTES);
+    for frame in 0..1000 {
+        drop(cache.frame(key(frame), 1, fill(1)).expect("evicts"));
+    }
+    let kept = (0..1000).filter(|frame| cache.find(key(*frame)).is_some());
+    assert!(kept.count() < 100);
+}
+
+#[test]
+fn a_failed_decode_is_not_kept_and_gives_its_room_back() {
+    let cache = Cache::new(cost(1000));
+    for _ in 0..3 {
+        let failed = cache.frame(key(0), 1000, |_| Err(Error::NoMemory(1)));
+        assert_eq!(failed.err(), Some(Error::NoMemory(1)));
+    }
+    assert!(cache.frame(key(0), 1000, fill(1)).is_ok());
+    assert_eq!(
+        cache.frame(key(1), 1001, fill(1)).err(),
+        Some(Error::NoMemory(1001))
+    );
+}
+
+#[test]
+fn a_panic_in_a_decode_leaves_no_joiner_waiting() {
+    let cache = Cache::new(1 << 20);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        cache.frame(key(0), 10, |_| panic!("decode"))
+    }));
+    assert!(panicked.is_err());
+    assert!(cache.frame(key(0), 10, fill(1)).is_ok());
+}

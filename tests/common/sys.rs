@@ -1,0 +1,183 @@
+//! The few system calls that neither std nor nix (with the features in use) offers. The only unsafe code of the tests.
+#![allow(
+    unsafe_code,
+    reason = "mmap, zero-copy, extended attributes and directory positions are reached through libc only"
+)]
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
+
+use nix::errno::Errno;
+
+#[derive(Clone, Copy, Debug)]
+pub enum Sharing {
+    Private,
+    Shared,
+}
+
+/// The whole file, read through a memory map.
+pub fn read_by_map(file: &File, sharing: Sharing) -> io::Result<Vec<u8>> {
+    let len = usize::try_from(file.metadata()?.len()).unwrap();
+    let flags = match sharing {
+        Sharing::Private => libc::MAP_PRIVATE,
+        Sharing::Shared => libc::MAP_SHARED,
+    };
+    // SAFETY: a new read-only map at an address of the kernel's choice; it is copied from within its length and
+    // unmapped before the function returns, and nobody truncates the file meanwhile.
+    unsafe {
+        let map = libc::mmap(
+            ptr::null_mut(),
+            len,
+            libc::PROT_READ,
+            flags,
+            file.as_raw_fd(),
+            0,
+        );
+        if map == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let bytes = std::slice::from_raw_parts(map.cast::<u8>(), len).to_vec();
+        libc::munmap(map, len);
+        Ok(bytes)
+    }
+}
+
+/// Moves up to `len` bytes with `copy_file_range`, both positions implied.
+pub fn copy_file_range(from: &File, to: &File, len: usize) -> io::Result<usize> {
+    // SAFETY: both descriptors are open for the whole call, and null stands for "use the file's own position".
+    let moved = unsafe {
+        let none = ptr::null_mut();
+        libc::copy_file_range(
+            from.as_raw_fd(),
+            none,
+            to.as_raw_fd(),
+            ptr::null_mut(),
+            len,
+            0,
+        )
+    };
+    count(moved)
+}
+
+/// Moves up to `len` bytes with sendfile.
+pub fn sendfile(from: &File, to: RawFd, len: usize) -> io::Result<usize> {
+    // SAFETY: both descriptors are open for the whole call; null stands for the file's own position.
+    count(unsafe { libc::sendfile(to, from.as_raw_fd(), ptr::null_mut(), len) })
+}
+
+/// Moves up to `len` bytes into a pipe with splice.
+pub fn splice(from: &File, pipe: RawFd, len: usize) -> io::Result<usize> {
+    // SAFETY: both descriptors are open for the whole call; null stands for the file's own position.
+    let moved = unsafe {
+        let none = ptr::null_mut();
+        libc::splice(from.as_raw_fd(), none, pipe, ptr::null_mut(), len, 0)
+    };
+    count(moved)
+}
+
+/// A descriptor that is readable once the process has ended, also when it is nobody's child.
+pub fn pidfd(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: the call takes two numbers; what it returns is a new descriptor that nobody else owns.
+    unsafe {
+        let fd = count(
+            libc::syscall(libc::SYS_pidfd_open, pid, 0)
+                .try_into()
+                .unwrap(),
+        )?;
+        Ok(OwnedFd::from_raw_fd(fd.try_into().unwrap()))
+    }
+}
+
+/// The value of an extended attribute.
+pub fn attribute(path: &Path, name: &str) -> io::Result<String> {
+    let (path, name) = (c_path(path), CString::new(name).unwrap());
+    let mut value = vec![0_u8; 64 * 1024];
+    // SAFETY: both strings end with a zero byte, and the kernel writes at most the buffer's length.
+    let len = count(unsafe {
+        libc::getxattr(
+            path.as_ptr(),
+            name.as_ptr(),
+            value.as_mut_ptr().cast(),
+            value.len(),
+        )
+    })?;
+    value.truncate(len);
+    Ok(String::from_utf8_lossy(&value).into_owned())
+}
+
+fn count(result: isize) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+fn c_path(path: &Path) -> CString {
+    CString::new(path.as_os_str().as_bytes()).unwrap()
+}
+
+/// A directory stream with its positions, as C programs see it. `.` and `..` are left out.
+pub struct Listing(ptr::NonNull<libc::DIR>);
+
+impl Listing {
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let path = c_path(path);
+        // SAFETY: the string ends with a zero byte.
+        let stream = unsafe { libc::opendir(path.as_ptr()) };
+        ptr::NonNull::new(stream)
+            .map(Self)
+            .ok_or_else(io::Error::last_os_error)
+    }
+
+    /// The next name and its inode number, `None` at the end.
+    pub fn entry(&mut self) -> Option<(Vec<u8>, u64)> {
+        loop {
+            Errno::clear();
+            // SAFETY: the stream is open, and the entry is copied before the next call can overwrite it.
+            let (name, inode) = unsafe {
+                let entry = libc::readdir64(self.0.as_ptr());
+                if entry.is_null() {
+                    assert_eq!(Errno::last_raw(), 0, "readdir failed");
+                    return None;
+                }
+                let name = CStr::from_ptr((*entry).d_name.as_ptr());
+                (name.to_bytes().to_vec(), (*entry).d_ino)
+            };
+            if name != b"." && name != b".." {
+                return Some((name, inode));
+            }
+        }
+    }
+
+    /// All names from here on, in the order given.
+    pub fn rest(&mut self) -> Vec<Vec<u8>> {
+        std::iter::from_fn(|| self.entry())
+            .map(|(name, _)| name)
+            .collect()
+    }
+
+    pub fn position(&mut self) -> i64 {
+        // SAFETY: the stream is open.
+        unsafe { libc::telldir(self.0.as_ptr()) }
+    }
+
+    /// Goes back to what `position` gave.
+    pub fn seek(&mut self, position: i64) {
+        // SAFETY: the stream is open, and the position came from telldir on it.
+        unsafe { libc::seekdir(self.0.as_ptr(), position) }
+    }
+
+    pub fn rewind(&mut self) {
+        // SAFETY: the stream is open.
+        unsafe { libc::rewinddir(self.0.as_ptr()) }
+    }
+}
+
+impl Drop for Listing {
+    fn drop(&mut self) {
+        // SAFETY: the stream is open and not used again.
+        unsafe { libc::closedir(self.0.as_ptr()) };
+    }
+}

@@ -1,0 +1,179 @@
+//! `pack` on a pipe that somebody still writes to: locks, signals and what is left.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs,
+    unreachable_pub,
+    reason = "a failed step of a test is a panic"
+)]
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Stdio};
+use std::time::Duration;
+
+use common::day::scratch;
+use common::pcap::{Magic, Pcap};
+use common::{assert_same, names, pcapzst, run, tool};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// A pipe holds this much (pipe(7)); what is written beyond it has been taken out by the reader.
+const PIPE: usize = 65_536;
+
+/// A writer that reads from a pipe the test holds; killed in the end if it still runs.
+struct Live {
+    child: Child,
+    stdin: Option<ChildStdin>,
+}
+
+impl Live {
+    fn start(out: &Path) -> Self {
+        let mut command = pcapzst();
+        command.args(["pack", "-", "-o"]).arg(out);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let stdin = child.stdin.take();
+        Self { child, stdin }
+    }
+
+    /// Writes; it returns when all but a pipe's worth has been read.
+    fn feed(&mut self, bytes: &[u8]) {
+        self.stdin.as_mut().unwrap().write_all(bytes).unwrap();
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().try_into().unwrap())
+    }
+
+    /// The exit code once it has ended.
+    fn end(&mut self) -> Option<i32> {
+        let in_time = common::watch(self.pid(), Duration::from_secs(30), || ());
+        let code = self.child.wait().unwrap().code();
+        assert!(in_time, "the writer did not end");
+        code
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // An error means that it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn decoded(out: &Path) -> Vec<u8> {
+    run(pcapzst().arg("verify").arg(out)).ok();
+    run(tool("zstd").arg("-dc").arg(out)).ok().stdout
+}
+
+fn out_in(folder: &Path) -> PathBuf {
+    folder.join("live.pcap.zst")
+}
+
+#[test]
+fn a_second_writer_is_told_that_the_file_is_busy() {
+    let folder = scratch();
+    let out = out_in(folder.path());
+    let pcap = Pcap::of_size(Magic::LeUs, 700, 4 << 20);
+    let mut live = Live::start(&out);
+    live.feed(&pcap.bytes[..2 << 20]);
+    assert_eq!(names(folder.path()), [b"live.pcap.zst.partial"]);
+
+    let other = folder.path().join("other.pcap");
+    fs::write(&other, &pcap.bytes).unwrap();
+    let busy = run(pcapzst().arg("pack").arg(&other).arg("-o").arg(&out)).exits(6);
+    assert!(busy.stderr.contains("live.pcap.zst"), "{}", busy.stderr);
+    run(pcapzst()
+        .args(["pack", "--force"])
+        .arg(&other)
+        .arg("-o")
+        .arg(&out))
+    .exits(6);
+
+    live.feed(&pcap.bytes[2 << 20..]);
+    drop(live.stdin.take());
+    assert_eq!(live.end(), Some(0));
+    assert_same(&decoded(&out), &pcap.bytes, "the first writer's capture");
+    assert_eq!(names(folder.path()), [&b"live.pcap.zst"[..], b"other.pcap"]);
+}
+
+#[test]
+fn a_signal_finishes_the_file_with_whole_records() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let folder = scratch();
+        let out = out_in(folder.path());
+        let pcap = Pcap::of_size(Magic::BeUs, 701, 3 << 20);
+        let mut live = Live::start(&out);
+        live.feed(&pcap.bytes[..pcap.bytes.len() - 5]);
+        kill(live.pid(), signal).unwrap();
+        assert_eq!(live.end(), Some(0), "{signal}");
+        assert_eq!(names(folder.path()), [b"live.pcap.zst"], "{signal}");
+        let got = decoded(&out);
+        assert!(
+            pcap.ends.binary_search(&got.len()).is_ok(),
+            "{signal}: half a record"
+        );
+        assert!(
+            got.len() >= pcap.bytes.len() - PIPE - 4096,
+            "{signal}: only {} bytes",
+            got.len()
+        );
+        assert_same(
+            &got,
+            &pcap.bytes[..got.len()],
+            "what was read before the signal",
+        );
+    }
+}
+
+#[test]
+fn a_killed_writer_leaves_whole_frames_under_the_partial_name() {
+    let folder = scratch();
+    let out = out_in(folder.path());
+    let pcap = Pcap::of_size(Magic::LeUs, 702, 3 << 20);
+    let mut live = Live::start(&out);
+    live.feed(&pcap.bytes);
+    live.child.kill().unwrap();
+    live.end();
+    assert_eq!(names(folder.path()), [b"live.pcap.zst.partial"]);
+    let partial = folder.path().join("live.pcap.zst.partial");
+    let report = run(pcapzst().args(["inspect", "--json"]).arg(&partial))
+        .exits(5)
+        .json()
+        .remove(0);
+    let size = usize::try_from(report["source_size"].as_u64().unwrap()).unwrap();
+    assert!(size > 1 << 20, "only {size} bytes are on disk");
+    let length = size.to_string();
+    let got = run(pcapzst().args(["cat", "--length", &length]).arg(&partial));
+    assert_same(&got.stdout, &pcap.bytes[..size], "the whole frames");
+
+    // The dead writer's lock is gone with it.
+    let other = folder.path().join("other.pcap");
+    fs::write(&other, &pcap.bytes).unwrap();
+    run(pcapzst()
+        .args(["pack", "--force"])
+        .arg(&other)
+        .arg("-o")
+        .arg(&out))
+    .ok();
+    assert_same(&decoded(&out), &pcap.bytes, "packed again");
+}
+
+#[test]
+fn an_empty_pipe_leaves_no_final_name() {
+    let folder = scratch();
+    let out = out_in(folder.path());
+    let mut live = Live::start(&out);
+    drop(live.stdin.take());
+    let code = live.end();
+    assert!(code.is_some_and(|code| code != 0), "{code:?}");
+    assert!(!out.exists());
+}
