@@ -36,6 +36,33 @@ pub(crate) fn fork_single_threaded() -> io::Result<Forked> {
     }
 }
 
+/// Has the allocator give large buffers back to the system when they are freed, and keep few arenas.
+///
+/// Left alone, glibc learns to serve frame buffers from its arenas, one for each thread, and what is freed there stays
+/// resident: the bound on memory would hold on paper only.
+pub(crate) fn keep_memory_exact() {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: mallopt takes two integers and touches only the allocator's own settings.
+        let outcomes = unsafe {
+            [
+                libc::mallopt(libc::M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES),
+                libc::mallopt(libc::M_ARENA_MAX, ARENAS_MOST),
+            ]
+        };
+        if outcomes.contains(&0) {
+            log::info!("the allocator keeps its own settings");
+        }
+    }
+}
+
+/// Buffers from here on are mappings of their own.
+#[cfg(target_env = "gnu")]
+const MMAP_THRESHOLD_BYTES: libc::c_int = 64 * 1024;
+/// Enough for threads that allocate little beside those buffers.
+#[cfg(target_env = "gnu")]
+const ARENAS_MOST: libc::c_int = 2;
+
 /// The descriptor that comes over `socket` with the next byte. Blocks until it comes or the other end is closed.
 pub(crate) fn receive_descriptor(socket: &UnixStream) -> io::Result<OwnedFd> {
     let mut byte = [0];

@@ -19,7 +19,6 @@ use common::day::scratch;
 use common::frames::Marked;
 use common::mounted::Mounted;
 use common::pcap::{Magic, Pcap};
-use common::sys::Listing;
 use common::{run, tool};
 use nix::sys::statvfs::statvfs;
 use tempfile::TempDir;
@@ -114,24 +113,6 @@ fn inode_numbers_are_unique_and_stay_through_a_remount() {
     for (path, number) in first.iter().filter(|(path, _)| path.extension().is_some()) {
         assert_eq!(kept[path], *number, "{} in another mount", path.display());
     }
-}
-
-#[test]
-fn a_listing_shows_the_inode_number_that_stat_shows() {
-    let source = captures();
-    let mounted = Mounted::new(source.path(), "");
-    let mut listing = Listing::open(mounted.path()).unwrap();
-    let mut count = 0;
-    while let Some((name, inode)) = listing.entry() {
-        let name = String::from_utf8(name).unwrap();
-        assert_eq!(
-            inode,
-            fs::metadata(mounted.join(&name)).unwrap().ino(),
-            "{name}"
-        );
-        count += 1;
-    }
-    assert_eq!(count, 7);
 }
 
 #[test]

@@ -17,6 +17,8 @@ use super::sync::{lock, wait};
 
 /// Memory around a frame's bytes: map entry, reference counts, allocator. So that millions of tiny frames count too.
 const OVERHEAD_BYTES: u64 = 256;
+/// The least step between sizes of buffers.
+const SIZE_CLASS_LEAST: usize = 64;
 /// Buffers kept for reuse.
 const SPARE_MOST: usize = 8;
 
@@ -260,11 +262,11 @@ impl Shared {
     fn take_buffer(&self, len: u64) -> Result<Buffer, Error> {
         let no_memory = || Error::NoMemory(len);
         let len = usize::try_from(len).map_err(|_| no_memory())?;
-        if cost(len) > self.budget_bytes {
+        if cost(size_class(len)) > self.budget_bytes {
             return Err(no_memory());
         }
         let mut buffer = self.reserve(len);
-        if buffer.bytes.try_reserve_exact(len).is_err() {
+        if buffer.bytes.try_reserve_exact(size_class(len)).is_err() {
             self.give_back(buffer);
             return Err(no_memory());
         }
@@ -274,23 +276,24 @@ impl Shared {
 
     /// Room for `len` bytes: a spare buffer that fits, or an empty one that is charged already.
     fn reserve(&self, len: usize) -> Buffer {
+        let capacity = size_class(len);
         let mut state = lock(&self.state);
         loop {
-            if let Some(spare) = state.take_spare(len) {
+            if let Some(spare) = state.take_spare(capacity) {
                 return spare;
             }
-            if state.used_bytes + state.spare_bytes + cost(len) <= self.budget_bytes {
-                state.used_bytes += cost(len);
+            if state.used_bytes + state.spare_bytes + cost(capacity) <= self.budget_bytes {
+                state.used_bytes += cost(capacity);
                 return Buffer {
                     bytes: Vec::new(),
-                    charged: cost(len),
+                    charged: cost(capacity),
                 };
             }
             if let Some(spare) = state.spare.pop() {
                 state.spare_bytes -= spare.charged;
                 continue;
             }
-            let victims = state.evict(cost(len));
+            let victims = state.evict(cost(capacity));
             if victims.is_empty() {
                 state = wait(&self.freed, state);
             } else {
@@ -316,9 +319,9 @@ impl Shared {
 }
 
 impl State {
-    /// A spare buffer for `len` bytes that does not waste more than it holds, counted as used from now on.
-    fn take_spare(&mut self, len: usize) -> Option<Buffer> {
-        let fits = |spare: &Buffer| (len..=2 * len).contains(&spare.bytes.capacity());
+    /// A spare buffer of exactly `capacity`, a size class, counted as used from now on.
+    fn take_spare(&mut self, capacity: usize) -> Option<Buffer> {
+        let fits = |spare: &Buffer| spare.bytes.capacity() == capacity;
         let index = self.spare.iter().position(fits)?;
         let mut spare = self.spare.swap_remove(index);
         self.spare_bytes -= spare.charged;
@@ -349,10 +352,17 @@ impl State {
     }
 }
 
+/// `len` rounded up to one of eight steps between powers of two, so that frames of nearly one length share buffers.
+fn size_class(len: usize) -> usize {
+    let step = (len.next_power_of_two() / 16).max(SIZE_CLASS_LEAST);
+    len.div_ceil(step).saturating_mul(step)
+}
+
 /// The largest frame in source bytes that a cache of `budget_bytes` can hold.
 #[must_use]
 pub fn largest_frame(budget_bytes: u64) -> u64 {
-    budget_bytes.saturating_sub(OVERHEAD_BYTES)
+    // What rounding up may add.
+    (budget_bytes - budget_bytes / 8).saturating_sub(OVERHEAD_BYTES + SIZE_CLASS_LEAST as u64)
 }
 
 /// What a buffer of `capacity` counts.

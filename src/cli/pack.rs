@@ -30,6 +30,9 @@ const PIECES: usize = 4;
 /// The largest window of a plain zstd input: zstd's own limit, so that `--long=31` files can be packed.
 const WINDOW_LOG_MAX: u32 = 31;
 
+/// How long a stream is still read after a signal, unless it ends before.
+const DRAIN_AFTER_STOP: Duration = Duration::from_millis(500);
+
 /// What comes in.
 enum Event {
     Piece(Vec<u8>),
@@ -87,6 +90,8 @@ fn pack_one(input: &Path, out: &Path, args: &Pack, stopping: &SigSet) -> Exit {
                 written.physical_bytes
             );
             if written.cut_bytes > 0 {
+                // A signal falls where it falls; a stream that ends there by itself was cut by somebody else.
+                let is_expected = ending == Ending::Stopped;
                 complain(
                     input,
                     format!(
@@ -94,7 +99,9 @@ fn pack_one(input: &Path, out: &Path, args: &Pack, stopping: &SigSet) -> Exit {
                         written.cut_bytes
                     ),
                 );
-                return Exit::Incomplete;
+                if !is_expected {
+                    return Exit::Incomplete;
+                }
             }
             Exit::Done
         }
@@ -124,6 +131,16 @@ fn transfer(
         let before = file
             .metadata()
             .map_err(|error| of_input(Error::io("opening")(error)))?;
+        let input_file = (before.dev(), before.ino());
+        if out
+            .metadata()
+            .is_ok_and(|out| (out.dev(), out.ino()) == input_file)
+        {
+            return Err(of_output(Error::Io {
+                doing: "packing a file onto itself",
+                errno: libc::EEXIST,
+            }));
+        }
         Some((file, before))
     };
     let options = Options {
@@ -181,6 +198,9 @@ fn transfer(
 }
 
 /// Feeds the writer until the input ends; pending records wait `flush_after` at most.
+///
+/// After a signal, what is in the pipe already is taken too: with `tcpdump | pcapzst pack`, an interrupt reaches both, and
+/// tcpdump's last packets are on their way.
 fn fill(
     writer: &mut Writer,
     arriving: &Receiver<Event>,
@@ -188,10 +208,16 @@ fn fill(
     mut on_bytes: impl FnMut(u64),
 ) -> Result<Ending, Error> {
     let mut flush_at: Option<Instant> = None;
+    let mut stop_at: Option<Instant> = None;
     loop {
-        let event = match flush_at {
+        let event = match stop_at.or(flush_at) {
             None => arriving.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(at) => arriving.recv_timeout(at.saturating_duration_since(Instant::now())),
+        };
+        let ending = if stop_at.is_some() {
+            Ending::Stopped
+        } else {
+            Ending::Whole
         };
         match event {
             Ok(Event::Piece(piece)) => {
@@ -205,9 +231,11 @@ fn fill(
                     flush_at.get_or_insert_with(|| Instant::now() + flush_after);
                 }
             }
-            Ok(Event::End) | Err(RecvTimeoutError::Disconnected) => return Ok(Ending::Whole),
-            Ok(Event::Stop) => return Ok(Ending::Stopped),
+            Ok(Event::End) | Err(RecvTimeoutError::Disconnected) => return Ok(ending),
+            Ok(Event::Stop) if flush_after.is_none() => return Ok(Ending::Stopped),
+            Ok(Event::Stop) => stop_at = Some(Instant::now() + DRAIN_AFTER_STOP),
             Ok(Event::Failed(error)) => return Err(Error::io("reading")(error)),
+            Err(RecvTimeoutError::Timeout) if stop_at.is_some() => return Ok(Ending::Stopped),
             Err(RecvTimeoutError::Timeout) => {
                 writer.flush()?;
                 flush_at = None;

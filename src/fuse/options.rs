@@ -158,8 +158,9 @@ impl MountOptions {
         match word {
             "allow_other" => self.access = Access::Other,
             "allow_root" => self.access = Access::Root,
-            // Always on: a file that others may not read in SOURCE is not theirs to read here.
-            "default_permissions" => {}
+            // default_permissions is always on: a file that others may not read in SOURCE is not theirs to read here.
+            // no_index: no table outlives its mount yet, so there is nothing to turn off.
+            "default_permissions" | "no_index" => {}
             "auto_unmount" => self.auto_unmount = true,
             "noexec" => self.noexec = true,
             "noatime" => self.noatime = true,

@@ -61,6 +61,7 @@ pub struct Request {
 /// Why it could not be mounted, or how the session broke.
 pub fn serve(request: &Request, on_ready: impl FnOnce(&Path)) -> Result<(), MountError> {
     let (source, point) = checked_paths(request)?;
+    crate::sys::keep_memory_exact();
     let options = &request.options;
     let idle_files = raise_descriptor_limit() / 4;
     let engine = Engine::new(options.cache_size, options.max_frame_size);
@@ -223,17 +224,20 @@ fn checked_paths(request: &Request) -> Result<(PathBuf, PathBuf), MountError> {
     let source = given_source
         .canonicalize()
         .map_err(failed(given_source.display()))?;
-    let point = given_point.canonicalize().map_err(|error| {
-        let hint = if error.raw_os_error() == Some(libc::ENOTCONN) {
-            format!(
-                " (a dead mount is there: run `pcapzst umount {}`, then mount again)",
-                given_point.display()
-            )
-        } else {
-            String::new()
-        };
-        MountError(format!("{}: {error}{hint}", given_point.display()))
-    })?;
+    let point = given_point
+        .canonicalize()
+        .and_then(|point| point.metadata().map(|_| point))
+        .map_err(|error| {
+            let hint = if error.raw_os_error() == Some(libc::ENOTCONN) {
+                format!(
+                    " (a dead mount is there: run `pcapzst umount {}`, then mount again)",
+                    given_point.display()
+                )
+            } else {
+                String::new()
+            };
+            MountError(format!("{}: {error}{hint}", given_point.display()))
+        })?;
     for folder in [&source, &point] {
         if !folder.is_dir() {
             return Err(MountError(format!("{}: not a folder", folder.display())));

@@ -10,7 +10,9 @@ use crate::common::pcap::{Magic, Pcap};
 /// Window descriptors (RFC 8878, 3.1.1.1.2): exponent in the upper five bits, window = 2^(10 + exponent).
 const WINDOW_2_MIB: u8 = 11 << 3;
 const WINDOW_2_GIB: u8 = 21 << 3;
-const WINDOW_OVER_2_GIB: u8 = 21 << 3 | 1;
+/// The largest that zstd's own one-shot decoder reads (`ZSTD_WINDOWLOG_MAX` 31, largest mantissa).
+const WINDOW_MOST: u8 = 21 << 3 | 7;
+const WINDOW_4_GIB: u8 = 22 << 3;
 
 const GIB: usize = 1 << 30;
 
@@ -79,9 +81,9 @@ pub fn walk_faults(sample: &Sample) -> Vec<Odd> {
         ),
         ("reserved-block", reserved_block.build()),
         (
-            "window-over-2g",
+            "window-4g",
             Handmade {
-                window: Some(WINDOW_OVER_2_GIB),
+                window: Some(WINDOW_4_GIB),
                 ..made()
             }
             .build(),
@@ -239,6 +241,16 @@ pub fn unusual(sample: &Sample) -> Vec<Odd> {
             with(
                 &Handmade {
                     window: Some(WINDOW_2_GIB),
+                    ..made()
+                }
+                .build(),
+            ),
+        ),
+        (
+            "window-most",
+            with(
+                &Handmade {
+                    window: Some(WINDOW_MOST),
                     ..made()
                 }
                 .build(),

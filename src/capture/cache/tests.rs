@@ -45,7 +45,7 @@ fn readers_that_ask_at_once_share_one_decode() {
 
 #[test]
 fn the_budget_holds_with_frames_in_readers_hands() {
-    let budget = 10 * cost(1000);
+    let budget = 10 * cost(size_class(1000));
     let cache = Cache::new(budget);
     let mut held = Vec::new();
     for frame in 0..10 {
@@ -78,15 +78,15 @@ fn tiny_frames_count_their_overhead() {
 
 #[test]
 fn a_failed_decode_is_not_kept_and_gives_its_room_back() {
-    let cache = Cache::new(cost(1000));
+    let cache = Cache::new(cost(1024));
     for _ in 0..3 {
         let failed = cache.frame(key(0), 1000, |_| Err(Error::NoMemory(1)));
         assert_eq!(failed.err(), Some(Error::NoMemory(1)));
     }
     assert!(cache.frame(key(0), 1000, fill(1)).is_ok());
     assert_eq!(
-        cache.frame(key(1), 1001, fill(1)).err(),
-        Some(Error::NoMemory(1001))
+        cache.frame(key(1), 1025, fill(1)).err(),
+        Some(Error::NoMemory(1025))
     );
 }
 
