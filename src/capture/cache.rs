@@ -1,7 +1,7 @@
 //! Decoded frames, kept within a byte budget, each decoded once however many readers ask for it at the same moment.
 //!
 //! What counts against the budget: every buffer that holds a frame, in the cache or only in a reader's hands, being
-//! decoded or kept for reuse, plus `OVERHEAD_BYTES` each. A reader that finds no room waits until others let go. So a
+//! decoded or kept for reuse, and the buffer its physical bytes are read into while it is decoded, plus `OVERHEAD_BYTES` each. A reader that finds no room waits until others let go. So a
 //! reader must not ask for a frame while it holds another one: then somebody always can go on. The budget must hold the
 //! largest frame.
 //!
@@ -151,15 +151,16 @@ impl Cache {
         }
     }
 
-    /// The frame of `len` source bytes: from the cache, from a decode in flight, or by `decode`, which fills a buffer of
-    /// exactly `len` bytes.
+    /// The frame of `len` source bytes: from the cache, from a decode in flight, or by `decode`, which fills its first
+    /// buffer, of exactly `len` bytes, by way of its second, of `stored_len`.
     ///
     /// Blocks while the frame is decoded elsewhere, and for room. A failure is handed to all who joined and is not kept.
     pub fn frame(
         &self,
         key: Key,
         len: u64,
-        decode: impl FnOnce(&mut [u8]) -> Result<(), Error>,
+        stored_len: u64,
+        decode: impl FnOnce(&mut [u8], &mut [u8]) -> Result<(), Error>,
     ) -> Result<Arc<Frame>, Error> {
         let counters = &self.shared.counters;
         let flight = {
@@ -188,14 +189,19 @@ impl Cache {
             flight: &flight,
             outcome: None,
         };
-        let outcome = self.shared.take_buffer(len).and_then(|buffer| {
-            let mut frame = Frame {
-                buffer,
-                home: Arc::clone(&self.shared),
-            };
-            decode(&mut frame.buffer.bytes)?;
-            Ok(Arc::new(frame))
-        });
+        let outcome = self
+            .shared
+            .take_buffers([len, stored_len])
+            .and_then(|[buffer, stored]| {
+                // Both go back to the budget however this ends.
+                let frame = |buffer| Frame {
+                    buffer,
+                    home: Arc::clone(&self.shared),
+                };
+                let (mut frame, mut stored) = (frame(buffer), frame(stored));
+                decode(&mut frame.buffer.bytes, &mut stored.buffer.bytes)?;
+                Ok(Arc::new(frame))
+            });
         landing.outcome = Some(outcome.clone());
         drop(landing);
         outcome
@@ -241,10 +247,7 @@ struct Landing<'a> {
 
 impl Drop for Landing<'_> {
     fn drop(&mut self) {
-        let outcome = self.outcome.take().unwrap_or(Err(Error::Io {
-            doing: "decoding",
-            errno: libc::EIO,
-        }));
+        let outcome = self.outcome.take().unwrap_or(Err(Error::Panicked));
         {
             let mut state = lock(&self.shared.state);
             match &outcome {
@@ -254,52 +257,60 @@ impl Drop for Landing<'_> {
         }
         *lock(&self.flight.outcome) = Some(outcome);
         self.flight.landed.notify_all();
+        // What has landed can be evicted: who found nothing to evict may find it now.
+        self.shared.freed.notify_all();
     }
 }
 
 impl Shared {
-    /// A buffer of exactly `len` bytes, counted against the budget. Evicts, then waits, until there is room.
-    fn take_buffer(&self, len: u64) -> Result<Buffer, Error> {
-        let no_memory = || Error::NoMemory(len);
-        let len = usize::try_from(len).map_err(|_| no_memory())?;
-        if cost(size_class(len)) > self.budget_bytes {
+    /// Buffers of exactly `lens` bytes, counted against the budget. Evicts, then waits, until there is room for both:
+    /// nobody holds the one while it waits for the other.
+    fn take_buffers(&self, lens: [u64; 2]) -> Result<[Buffer; 2], Error> {
+        let no_memory = || Error::NoMemory(lens[0]);
+        let mut sizes = [0; 2];
+        for (size, len) in sizes.iter_mut().zip(lens) {
+            *size = usize::try_from(len).map_err(|_| no_memory())?;
+        }
+        let charge = sizes.map(|size| cost(size_class(size)));
+        if charge[0].saturating_add(charge[1]) > self.budget_bytes {
             return Err(no_memory());
         }
-        let mut buffer = self.reserve(len);
-        if buffer.bytes.try_reserve_exact(size_class(len)).is_err() {
-            self.give_back(buffer);
-            return Err(no_memory());
+        let mut buffers = self.reserve(sizes.map(size_class));
+        for (buffer, size) in buffers.iter_mut().zip(sizes) {
+            if buffer.bytes.try_reserve_exact(size_class(size)).is_err() {
+                for buffer in buffers {
+                    self.give_back(buffer);
+                }
+                return Err(no_memory());
+            }
+            buffer.bytes.resize(size, 0);
         }
-        buffer.bytes.resize(len, 0);
-        Ok(buffer)
+        Ok(buffers)
     }
 
-    /// Room for `len` bytes: a spare buffer that fits, or an empty one that is charged already.
-    fn reserve(&self, len: usize) -> Buffer {
-        let capacity = size_class(len);
+    /// Room for two buffers: spare ones that fit, or empty ones that are charged already.
+    fn reserve(&self, capacities: [usize; 2]) -> [Buffer; 2] {
+        let mut dropped = Vec::new();
         let mut state = lock(&self.state);
         loop {
-            if let Some(spare) = state.take_spare(capacity) {
-                return spare;
-            }
-            if state.used_bytes + state.spare_bytes + cost(capacity) <= self.budget_bytes {
-                state.used_bytes += cost(capacity);
-                return Buffer {
-                    bytes: Vec::new(),
-                    charged: cost(capacity),
-                };
+            if let Some(buffers) = state.take_both(capacities, self.budget_bytes) {
+                drop(state);
+                return buffers;
             }
             if let Some(spare) = state.spare.pop() {
                 state.spare_bytes -= spare.charged;
+                dropped.push(spare);
                 continue;
             }
-            let victims = state.evict(cost(capacity));
+            let wanted = capacities.map(cost).iter().sum();
+            let victims = state.evict(wanted);
             if victims.is_empty() {
                 state = wait(&self.freed, state);
             } else {
                 drop(state);
                 // Each gives its bytes back, unless a reader still holds it: then that reader does.
                 drop(victims);
+                dropped.clear();
                 state = lock(&self.state);
             }
         }
@@ -319,6 +330,34 @@ impl Shared {
 }
 
 impl State {
+    /// Two buffers, charged, if the budget has room for both.
+    fn take_both(&mut self, capacities: [usize; 2], budget_bytes: u64) -> Option<[Buffer; 2]> {
+        let spare = capacities.map(|capacity| self.take_spare(capacity));
+        let charged = |buffer: &Option<Buffer>, capacity| match buffer {
+            Some(_) => 0,
+            None => cost(capacity),
+        };
+        let more = charged(&spare[0], capacities[0]) + charged(&spare[1], capacities[1]);
+        if self.used_bytes + self.spare_bytes + more > budget_bytes {
+            for buffer in spare.into_iter().flatten() {
+                self.used_bytes -= buffer.charged;
+                self.spare_bytes += buffer.charged;
+                self.spare.push(buffer);
+            }
+            return None;
+        }
+        self.used_bytes += more;
+        let [first, second] = spare;
+        let fresh = |capacity| Buffer {
+            bytes: Vec::new(),
+            charged: cost(capacity),
+        };
+        Some([
+            first.unwrap_or_else(|| fresh(capacities[0])),
+            second.unwrap_or_else(|| fresh(capacities[1])),
+        ])
+    }
+
     /// A spare buffer of exactly `capacity`, a size class, counted as used from now on.
     fn take_spare(&mut self, capacity: usize) -> Option<Buffer> {
         let fits = |spare: &Buffer| spare.bytes.capacity() == capacity;
@@ -358,11 +397,11 @@ fn size_class(len: usize) -> usize {
     len.div_ceil(step).saturating_mul(step)
 }
 
-/// The largest frame in source bytes that a cache of `budget_bytes` can hold.
+/// The largest frame in source bytes that a cache of `budget_bytes` can decode: beside it there must be room for its
+/// physical bytes, which are hardly more, and for what rounding up adds.
 #[must_use]
 pub fn largest_frame(budget_bytes: u64) -> u64 {
-    // What rounding up may add.
-    (budget_bytes - budget_bytes / 8).saturating_sub(OVERHEAD_BYTES + SIZE_CLASS_LEAST as u64)
+    budget_bytes / 5 * 2
 }
 
 /// What a buffer of `capacity` counts.

@@ -1,7 +1,6 @@
 //! One frame's exact source bytes: read whole, measured again, decoded, length and checksum checked.
 //!
-//! Contexts and read buffers are reused; there are as many as frames are decoded at once, and what a pool may keep is
-//! bounded. A frame whose bytes on disk no longer are what the table says is [`FaultKind::Changed`], never decoded.
+//! Contexts are reused; there are as many as frames are decoded at once, and what a pool keeps is bounded. A frame whose bytes on disk no longer are what the table says is [`FaultKind::Changed`], never decoded.
 
 use std::sync::Mutex;
 
@@ -39,9 +38,10 @@ impl std::fmt::Debug for Decoder {
 }
 
 impl Decoder {
-    /// Decodes the frame at `span` into `out`, whose length is `span.src_len`.
+    /// Reads the frame at `span` into `stored`, as long as `span.phys_len`, and decodes it into `out`, as long as
+    /// `span.src_len`.
     ///
-    /// Blocks on the read. `span.src_len` was capped by the caller before it allocated `out`.
+    /// Blocks on the read. Both lengths were capped by the caller before it allocated.
     ///
     /// # Errors
     /// [`FaultKind::Changed`] or [`FaultKind::Undecodable`], named `name`; IO and memory.
@@ -51,15 +51,14 @@ impl Decoder {
         span: &Span,
         name: FrameName,
         out: &mut [u8],
+        stored: &mut [u8],
     ) -> Result<(), Error> {
-        debug_assert_eq!(out.len() as u64, span.src_len);
-        let mut worker = self.take();
-        let outcome = worker.decode(file, span, name, out);
-        self.give_back(worker);
-        outcome
+        let got =
+            read_full(file, stored, span.phys_start.as_u64()).map_err(Error::io("reading"))?;
+        self.decode_stored(&stored[..got], span, name, out)
     }
 
-    /// Decodes a frame that is in memory already: `stored` are its physical bytes. Otherwise as [`Self::decode`].
+    /// Decodes a frame that is in memory already: `stored` are its physical bytes. Errors as in [`Self::decode`].
     pub fn decode_stored(
         &self,
         stored: &[u8],
@@ -121,18 +120,6 @@ impl Worker {
         let buf = &mut self.stored[..len];
         let got = read_full(file, buf, span.phys_start.as_u64()).map_err(Error::io("reading"))?;
         Ok(&self.stored[..got])
-    }
-
-    fn decode(
-        &mut self,
-        file: &dyn ReadAt,
-        span: &Span,
-        name: FrameName,
-        out: &mut [u8],
-    ) -> Result<(), Error> {
-        let got = self.read(file, span, span.phys_len)?.len();
-        let Self { context, stored } = self;
-        decode_stored(context, &stored[..got], span, name, out)
     }
 
     fn prefix<const N: usize>(

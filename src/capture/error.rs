@@ -4,7 +4,7 @@
 
 use std::{fmt, io};
 
-use crate::format::{Fault, FaultKind};
+use crate::format::Fault;
 
 /// Why a capture cannot be read or written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,16 @@ pub enum Error {
     Fault(Fault),
     /// A buffer of so many bytes could not be allocated.
     NoMemory(u64),
+    /// Bytes that were shown once and are not on disk now: the writer has cut them off and not yet written them again.
+    CutOff,
+    /// A file that gets shorter while it is read.
+    Shrank,
+    /// A decode ended in a panic.
+    Panicked,
+    /// There is a file already where one is to be written; what it is.
+    Exists(&'static str),
+    /// The input was written to while it was packed.
+    InputChanged,
     /// zstd refused a parameter or to compress; its own words.
     Zstd(&'static str),
     /// Another writer holds the file.
@@ -43,18 +53,6 @@ impl Error {
             _ => None,
         }
     }
-
-    /// Whether the frame's bytes were replaced or cut off since they were walked, which a new walk may mend.
-    #[must_use]
-    pub fn is_changed(&self) -> bool {
-        matches!(
-            self.fault(),
-            Some(Fault {
-                kind: FaultKind::Changed { .. },
-                ..
-            })
-        )
-    }
 }
 
 impl From<Fault> for Error {
@@ -71,6 +69,13 @@ impl fmt::Display for Error {
             }
             Self::Fault(fault) => fault.fmt(f),
             Self::NoMemory(bytes) => write!(f, "no memory for {bytes} bytes"),
+            Self::CutOff => {
+                f.write_str("the writer has cut these bytes off and not yet written them again")
+            }
+            Self::Shrank => f.write_str("the file became shorter while it was read"),
+            Self::Panicked => f.write_str("decoding ended in a panic; please report it"),
+            Self::Exists(what) => f.write_str(what),
+            Self::InputChanged => f.write_str("the file was written to while it was packed"),
             Self::Zstd(words) => write!(f, "zstd: {words}"),
             Self::Busy => f.write_str("another writer holds the file"),
         }

@@ -3,6 +3,7 @@
 //! [`source::Source`] is the one type that the floors above hold. What captures share (the cache of decoded frames, the
 //! decoders, the limits) is the [`Engine`].
 
+mod bad_frame;
 pub mod cache;
 pub mod decode;
 pub mod error;
@@ -34,7 +35,7 @@ pub struct Engine {
     cache: cache::Cache,
     decoder: decode::Decoder,
     max_frame_size: u64,
-    next_source: AtomicU64,
+    next_generation: AtomicU64,
 }
 
 impl Engine {
@@ -47,7 +48,7 @@ impl Engine {
             cache: cache::Cache::new(cache_size),
             decoder: decode::Decoder::default(),
             max_frame_size: max_frame_size.min(cache::largest_frame(cache_size)),
-            next_source: AtomicU64::new(0),
+            next_generation: AtomicU64::new(0),
         }
     }
 
@@ -57,8 +58,8 @@ impl Engine {
         self.cache.stats()
     }
 
-    fn next_source(&self) -> u64 {
-        self.next_source.fetch_add(1, Ordering::Relaxed)
+    fn next_generation(&self) -> u64 {
+        self.next_generation.fetch_add(1, Ordering::Relaxed)
     }
 }
 

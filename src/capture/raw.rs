@@ -2,22 +2,25 @@
 //!
 //! A writer may preallocate a raw partial file, so its length says nothing: records are followed from header to header by
 //! libpcap's rules, each byte once, and the walk stops at half a record, at a header of zeros, and at a record that
-//! libpcap would not read.
+//! libpcap would not read. A file that gets shorter keeps its published size, and is followed anew if it is still the
+//! same capture.
 
-use std::sync::RwLock;
+use std::sync::{Arc, RwLock};
 
 use super::error::Error;
 use super::read_at::{ReadAt, read_full};
-use super::source::{Bytes, Facts, Progress, State};
+use super::source::{Bytes, Facts, OnFault, Progress, State};
 use super::sync::{Turn, read, write};
 use crate::format::pcap::{GLOBAL_HEADER_LEN, GlobalHeader, LengthRule, RECORD_HEADER_LEN};
 use crate::format::{Fault, FaultKind, FileId, FrameName, PhysicalOffset, SourceOffset};
 
 /// Bytes read at once while records are followed.
 const CHUNK: usize = 256 * 1024;
+/// Global header and first record header: what a FileId is made of.
+const HEAD_LEN: usize = 24 + RECORD_HEADER_LEN;
 
 pub(super) struct Raw {
-    file: Box<dyn ReadAt>,
+    file: Arc<dyn ReadAt>,
     follow: Turn<()>,
     view: RwLock<View>,
 }
@@ -28,12 +31,15 @@ struct View {
     header: Option<Result<GlobalHeader, [u8; 4]>>,
     file_id: FileId,
     physical_len: u64,
-    /// Source frontier: the whole file when final, the end of the last whole record when partial.
+    /// Behind the last whole record that was followed.
+    frontier: u64,
+    /// What is shown: the whole file when final, else the largest frontier there was.
     size: u64,
+    is_replaced: bool,
 }
 
 impl Raw {
-    pub(super) fn new(file: Box<dyn ReadAt>) -> Self {
+    pub(super) fn new(file: Arc<dyn ReadAt>) -> Self {
         Self {
             file,
             follow: Turn::new(()),
@@ -45,33 +51,60 @@ impl Raw {
     pub(super) fn refresh(&self, progress: Progress) -> Result<(), Error> {
         let _turn = self.follow.take();
         let mut view = read(&self.view).clone();
-        view.physical_len = self.file.len().map_err(Error::io("reading the length"))?;
-        if view.file_id.is_provisional() {
-            self.look_at_head(&mut view)?;
+        if view.is_replaced {
+            return Ok(());
         }
-        view.size = match (progress, view.header) {
-            (Progress::Final, _) => view.physical_len,
-            (Progress::Partial, Some(Ok(header))) => {
-                let start = view.size.max(GLOBAL_HEADER_LEN);
-                self.last_whole_record(&header, start, view.physical_len)?
-            }
-            (Progress::Partial, _) => 0,
-        };
-        if view.size < GLOBAL_HEADER_LEN + RECORD_HEADER_LEN as u64 {
-            view.file_id = FileId::PROVISIONAL;
+        view.physical_len = self.file.len().map_err(Error::io("reading the length"))?;
+        let has_shrunk = view.physical_len < view.frontier;
+        if has_shrunk {
+            view.frontier = 0;
+        }
+        self.look_at_head(&mut view, progress)?;
+        if !view.is_replaced {
+            view.frontier = match (progress, view.header) {
+                (Progress::Final, _) => view.physical_len,
+                (Progress::Partial, Some(Ok(header))) => {
+                    let start = view.frontier.max(GLOBAL_HEADER_LEN);
+                    self.last_whole_record(&header, start, view.physical_len)?
+                }
+                (Progress::Partial, _) => 0,
+            };
+            view.size = match progress {
+                Progress::Final => view.physical_len,
+                Progress::Partial => view.size.max(view.frontier),
+            };
         }
         *write(&self.view) = view;
         Ok(())
     }
 
-    fn look_at_head(&self, view: &mut View) -> Result<(), Error> {
-        let mut head = [0; 40];
+    /// Reads header and FileId, and compares them with what was known.
+    fn look_at_head(&self, view: &mut View, progress: Progress) -> Result<(), Error> {
+        let mut head = [0; HEAD_LEN];
         let got = read_full(&*self.file, &mut head, 0).map_err(Error::io("reading"))?;
-        if let Some(header) = head[..got].first_chunk::<24>() {
-            view.header = Some(GlobalHeader::parse(header));
-            if let Some(record) = head[24..got].first_chunk() {
-                view.file_id = FileId::new(header, record);
+        let Some(header) = head[..got].first_chunk::<24>() else {
+            return Ok(());
+        };
+        let parsed = GlobalHeader::parse(header);
+        let id = match (parsed, head[24..got].first_chunk()) {
+            // Half a record is no record yet: in a partial file its header may still be zeros in part.
+            (Ok(parsed), Some(record))
+                if progress == Progress::Final || is_whole(&parsed, record, view.physical_len) =>
+            {
+                FileId::new(header, record)
             }
+            _ => FileId::PROVISIONAL,
+        };
+        let is_other_header = matches!(view.header, Some(Ok(before)) if Ok(before) != parsed);
+        let is_other_record =
+            !view.file_id.is_provisional() && !id.is_provisional() && view.file_id != id;
+        if is_other_header || is_other_record {
+            view.is_replaced = true;
+            return Ok(());
+        }
+        view.header = Some(parsed);
+        if view.file_id.is_provisional() {
+            view.file_id = id;
         }
         Ok(())
     }
@@ -92,7 +125,7 @@ impl Raw {
             let got = read_full(&*self.file, &mut chunk, frontier).map_err(Error::io("reading"))?;
             let base = SourceOffset::new(frontier);
             let mut at = 0;
-            while let Some(record) = chunk[at..got].first_chunk::<RECORD_HEADER_LEN>() {
+            while let Some(record) = chunk[at.min(got)..got].first_chunk::<RECORD_HEADER_LEN>() {
                 let is_zero = record.iter().all(|byte| *byte == 0);
                 let len = header.record_len(&record[..], base, at, LengthRule::Libpcap);
                 let Some(len) = len.ok().flatten().filter(|_| !is_zero) else {
@@ -102,9 +135,6 @@ impl Raw {
                     return Ok(frontier + at as u64);
                 }
                 at += len;
-                if at >= got {
-                    break;
-                }
             }
             if at == 0 {
                 return Ok(frontier);
@@ -131,22 +161,61 @@ impl Raw {
             size: view.size,
             physical_len: view.physical_len,
             frames: 0,
-            torn_bytes: view.physical_len.saturating_sub(view.size),
+            torn_bytes: view.physical_len.saturating_sub(view.frontier),
             file_id: view.file_id,
             header: view.header.and_then(Result::ok),
             error,
+            is_replaced: view.is_replaced,
         }
     }
 
-    pub(super) fn read(&self, offset: u64, len: usize) -> Result<Bytes, Error> {
-        let rest = read(&self.view).size.saturating_sub(offset);
+    /// Whether the file still starts as the capture that was opened; true where that cannot be told.
+    pub(super) fn is_as_opened(&self) -> Result<bool, Error> {
+        let again = Self::new(Arc::clone(&self.file));
+        again.refresh(Progress::Final)?;
+        let (before, now) = (read(&self.view).file_id, read(&again.view).file_id);
+        Ok(before.is_provisional() || before == now)
+    }
+
+    pub(super) fn read(
+        &self,
+        progress: Progress,
+        offset: u64,
+        len: usize,
+        on_fault: OnFault,
+    ) -> Result<Bytes, Error> {
+        let (size, is_replaced) = {
+            let view = read(&self.view);
+            (view.size, view.is_replaced)
+        };
+        // A final file is passed through as it is now, however long it was at the last look.
+        let rest = match progress {
+            Progress::Final => self.file.len().map_err(Error::io("reading the length"))?,
+            Progress::Partial => size,
+        }
+        .saturating_sub(offset);
         let wanted = len.min(usize::try_from(rest).unwrap_or(usize::MAX));
         let mut out = Vec::new();
         out.try_reserve_exact(wanted)
             .map_err(|_| Error::NoMemory(wanted as u64))?;
         out.resize(wanted, 0);
-        let got = read_full(&*self.file, &mut out, offset).map_err(Error::io("reading"))?;
+        let got = if is_replaced {
+            0
+        } else {
+            read_full(&*self.file, &mut out, offset).map_err(Error::io("reading"))?
+        };
+        if got < wanted && (got == 0 || on_fault == OnFault::Fail) {
+            return Err(Error::CutOff);
+        }
         out.truncate(got);
         Ok(Bytes::from(out))
     }
+}
+
+/// Whether the first record, which starts with `record`, is whole and valid in a file of `physical_len` bytes.
+fn is_whole(header: &GlobalHeader, record: &[u8; RECORD_HEADER_LEN], physical_len: u64) -> bool {
+    let base = SourceOffset::new(GLOBAL_HEADER_LEN);
+    let len = header.record_len(record, base, 0, LengthRule::Libpcap);
+    let is_zero = record.iter().all(|byte| *byte == 0);
+    matches!(len, Ok(Some(len)) if !is_zero && GLOBAL_HEADER_LEN + len as u64 <= physical_len)
 }

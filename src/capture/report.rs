@@ -160,6 +160,11 @@ impl Check {
             };
             self.packets += whole.count;
             at += whole.len as u64;
+            if bytes.len()
+                < step.min(usize::try_from(facts.size - base.as_u64()).unwrap_or(usize::MAX))
+            {
+                return Err(Error::Shrank);
+            }
             if whole.len == 0 {
                 let rest = usize::try_from(facts.size - at).unwrap_or(usize::MAX);
                 if bytes.len() >= rest {

@@ -94,6 +94,8 @@ pub struct Facts {
     pub header: Option<GlobalHeader>,
     /// The first fault found. A raw capture that is no pcap has one too, and is served all the same.
     pub error: Option<Fault>,
+    /// The physical file was written over with another capture: nothing of it is shown any more.
+    pub is_replaced: bool,
 }
 
 /// What a read gives whose range holds a fault.
@@ -183,9 +185,10 @@ impl Source {
         form: Form,
         progress: Progress,
     ) -> Result<Self, Error> {
+        let file: Arc<dyn ReadAt> = Arc::from(file);
         let kind = match form {
             Form::Raw => Kind::Raw(Raw::new(file)),
-            Form::Zst => Kind::Zst(Box::new(Zst::new(engine.next_source(), file))),
+            Form::Zst => Kind::Zst(Box::new(Zst::new(&engine, file))),
         };
         let source = Self {
             engine,
@@ -215,9 +218,17 @@ impl Source {
         }
     }
 
+    /// Whether more of the capture may come: a partial name, or a final one with a tail that is not framed yet.
+    #[must_use]
+    pub fn may_grow(&self) -> bool {
+        self.progress() == Progress::Partial || self.facts().state == State::Draining
+    }
+
     /// Tells that the file now has its final name. There is no way back.
     pub fn rename_seen(&self) {
-        self.is_final.store(true, Ordering::Release);
+        if let (Kind::Zst(zst), false) = (&self.kind, self.is_final.swap(true, Ordering::AcqRel)) {
+            zst.rename_seen();
+        }
     }
 
     /// Walks what has come since the last look.
@@ -225,6 +236,15 @@ impl Source {
         match &self.kind {
             Kind::Raw(raw) => raw.refresh(self.progress()),
             Kind::Zst(zst) => zst.refresh(&self.engine, self.progress()),
+        }
+    }
+
+    /// Whether the file of a complete capture still holds it: the same `FileId` and the same frames in the same places, or
+    /// for a raw one the same `FileId`. Blocks on small reads.
+    pub fn is_as_walked(&self) -> Result<bool, Error> {
+        match &self.kind {
+            Kind::Raw(raw) => raw.is_as_opened(),
+            Kind::Zst(zst) => zst.is_as_walked(&self.engine),
         }
     }
 
@@ -241,8 +261,8 @@ impl Source {
     /// [`OnFault::ServeGood`], before a fault. Does not look whether the file has grown.
     pub fn read(&self, offset: u64, len: usize, on_fault: OnFault) -> Result<Bytes, Error> {
         match &self.kind {
-            Kind::Raw(raw) => raw.read(offset, len),
-            Kind::Zst(zst) => zst.read(&self.engine, offset, len, on_fault),
+            Kind::Raw(raw) => raw.read(self.progress(), offset, len, on_fault),
+            Kind::Zst(zst) => zst.read(&self.engine, self.progress(), offset, len, on_fault),
         }
     }
 
@@ -269,7 +289,8 @@ impl Source {
         match &self.kind {
             Kind::Raw(raw) => {
                 let len = usize::try_from(span.src_len).unwrap_or(usize::MAX);
-                raw.read(span.src_start.as_u64(), len)
+                let start = span.src_start.as_u64();
+                raw.read(self.progress(), start, len, OnFault::Fail)
             }
             Kind::Zst(zst) => {
                 let frame = zst.frame(&self.engine, index, span)?;

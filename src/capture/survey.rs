@@ -5,9 +5,9 @@
 
 use super::error::Error;
 use super::read_at::{ReadAt, read_full};
-use crate::format::PhysicalOffset;
 use crate::format::table::Span;
 use crate::format::walk::{Step, Walk, Window};
+use crate::format::{PhysicalOffset, SourceOffset};
 
 /// Bytes of the first read: marker, header frame and first data frame's headers come with one.
 const FIRST_WINDOW: usize = 4096;
@@ -18,19 +18,62 @@ const WINDOW: usize = 512;
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     walk: Walk,
+    head: Option<Head>,
     window_at: PhysicalOffset,
     window: Vec<u8>,
 }
 
+/// The first bytes of the file, all of them within frames that were walked: they never change but by a new writer.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    len: usize,
+    crc32: u32,
+}
+
 impl Survey {
+    /// Whether the file starts with other bytes than at the last look: a writer has started over, or the file was copied
+    /// over. Remembers the first bytes once there are some. Blocks on one small read.
+    pub(super) fn has_other_head(&mut self, file: &dyn ReadAt) -> Result<bool, Error> {
+        let walked = usize::try_from(self.walk.position().as_u64()).unwrap_or(usize::MAX);
+        let len = self.head.map_or(walked.min(FIRST_WINDOW), |head| head.len);
+        let mut bytes = [0; FIRST_WINDOW];
+        let got = read_full(file, &mut bytes[..len], 0).map_err(Error::io("reading"))?;
+        let now = Head {
+            len,
+            crc32: crc32fast::hash(&bytes[..got]),
+        };
+        let before = self.head.replace(now).unwrap_or(now);
+        Ok(before.crc32 != now.crc32)
+    }
+
     /// The walk, standing where the last step left it.
     pub(super) fn walk(&self) -> &Walk {
         &self.walk
     }
 
+    /// Goes back to `boundary`, a frame boundary with `frames` data frames and the source frontier `frontier` before it.
+    pub(super) fn rewind(&mut self, boundary: PhysicalOffset, frontier: SourceOffset, frames: u64) {
+        self.walk.rewind(boundary, frontier, frames);
+        self.head = None;
+        self.forget_window();
+    }
+
+    /// Whether the frame at `span` still is there, by its headers. Blocks on one small read a block.
+    pub(super) fn still_finds(file: &dyn ReadAt, span: &Span) -> Result<bool, Error> {
+        let len = file.len().map_err(Error::io("reading the length"))?;
+        let mut survey = Self::default();
+        survey.rewind(span.phys_start, span.src_start, 0);
+        match survey.step(file, len) {
+            Ok(Step::DataFrame(found)) => Ok(found == *span),
+            Ok(_) | Err(Error::Fault(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Forgets the bytes read: the file may have changed since.
     pub(super) fn forget_window(&mut self) {
         self.window.clear();
+        self.walk.forget_frame();
     }
 
     /// The walk's next answer for a file of `physical_len` bytes, never [`Step::Need`]. Blocks on the reads.
@@ -66,10 +109,7 @@ impl Survey {
         self.window.truncate(got);
         if got < len {
             // The file shrank between its length and this read; the next look starts from its new length.
-            return Err(Error::Io {
-                doing: "reading a file that shrinks",
-                errno: libc::EIO,
-            });
+            return Err(Error::Shrank);
         }
         Ok(())
     }

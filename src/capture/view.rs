@@ -2,7 +2,7 @@
 
 use crate::format::pcap::{GLOBAL_HEADER_LEN, GlobalHeader};
 use crate::format::table::Table;
-use crate::format::{Fault, FileId, FrameName, SourceOffset};
+use crate::format::{Fault, FileId, FrameName, PhysicalOffset, SourceOffset};
 
 /// What has been walked so far.
 pub(super) struct View {
@@ -14,11 +14,17 @@ pub(super) struct View {
     /// Physical bytes behind the last whole frame at the last look.
     pub(super) unmapped: u64,
     pub(super) ending: Ending,
+    /// The largest source frontier there was: what was shown once is not taken back.
+    published: u64,
+    /// The file holds another capture than the one whose header and FileId these are.
+    pub(super) is_replaced: bool,
 }
 
 pub(super) struct Header {
     pub(super) bytes: [u8; 24],
     pub(super) parsed: GlobalHeader,
+    /// Physical offset behind the header frame.
+    pub(super) end: PhysicalOffset,
 }
 
 /// How the walk stood at the last look.
@@ -45,6 +51,8 @@ impl Default for View {
             physical_len: 0,
             unmapped: 0,
             ending: Ending::Boundary,
+            published: 0,
+            is_replaced: false,
         }
     }
 }
@@ -68,11 +76,38 @@ impl View {
         matches!(self.ending, Ending::Boundary) && self.header.is_some() && self.unmapped == 0
     }
 
-    pub(super) fn extent(&self) -> Extent {
-        let frontier = match &self.header {
+    /// Takes the frames that reach past `physical_len` out of the table; the boundary behind the last one that stays, `None`
+    /// for the start of the file. The published size stays.
+    pub(super) fn cut_back(&mut self, physical_len: PhysicalOffset) -> Option<PhysicalOffset> {
+        self.published = self.published.max(self.frontier());
+        self.ending = Ending::Boundary;
+        let header_end = self.header.as_ref().map(|header| header.end)?;
+        if physical_len < header_end {
+            self.table = Table::new(SourceOffset::new(GLOBAL_HEADER_LEN));
+            return None;
+        }
+        let last = self.table.cut_back(physical_len);
+        Some(last.unwrap_or(header_end))
+    }
+
+    /// Stops showing bytes of the file: they are another capture's.
+    pub(super) fn replace(&mut self) {
+        self.published = self.published.max(self.frontier());
+        self.table = Table::new(SourceOffset::new(GLOBAL_HEADER_LEN));
+        self.ending = Ending::Boundary;
+        self.unmapped = 0;
+        self.is_replaced = true;
+    }
+
+    fn frontier(&self) -> u64 {
+        match &self.header {
             Some(_) => self.table.end().as_u64(),
             None => 0,
-        };
+        }
+    }
+
+    pub(super) fn extent(&self) -> Extent {
+        let frontier = self.frontier();
         let fault = self.fault();
         let size = match fault.map(|fault| fault.frame) {
             None => frontier,
@@ -80,6 +115,7 @@ impl View {
             Some(FrameName::Data(_)) => frontier + self.unmapped,
             Some(FrameName::Marker | FrameName::Header) => 0,
         };
+        let size = size.max(self.published);
         Extent {
             size,
             frontier: frontier.min(size),

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, Flock, FlockArg, RenameFlags, renameat2};
 use zstd::zstd_safe::{self, CCtx, CParameter};
 
@@ -99,20 +100,18 @@ impl Writer {
     /// [`Error::Busy`] when another writer holds it; `EEXIST` when `out` or a leftover partial file is there and may not
     /// be replaced.
     pub fn create(out: &Path, options: Options) -> Result<Self, Error> {
-        let exists = |doing| Error::Io {
-            doing,
-            errno: libc::EEXIST,
-        };
         if options.existing == Existing::Keep && out.symlink_metadata().is_ok() {
-            return Err(exists("creating the output"));
+            return Err(Error::Exists(
+                "the output exists already (--force replaces it)",
+            ));
         }
-        let mut partial = out.as_os_str().to_owned();
-        partial.push(PARTIAL_SUFFIX);
-        let partial = PathBuf::from(partial);
+        let partial = partial_path(out);
         let file = lock_partial(&partial)?;
         if file.metadata().map_err(Error::io("creating"))?.len() > 0 {
             if options.existing == Existing::Keep {
-                return Err(exists("a partial file was left behind by another writer"));
+                return Err(Error::Exists(
+                    "a partial file was left behind by another writer (--force replaces it)",
+                ));
             }
             file.set_len(0).map_err(Error::io("truncating"))?;
         }
@@ -179,7 +178,7 @@ impl Writer {
     ///
     /// # Errors
     /// A source without a whole global header; `EEXIST` when `out` has come to be meanwhile; IO. The partial file stays.
-    pub fn finish(mut self) -> Result<Written, Error> {
+    pub fn finish(&mut self) -> Result<Written, Error> {
         if self.splitter.is_none() {
             let mut magic = [0; 4];
             let len = self.pending.len().min(4);
@@ -189,13 +188,7 @@ impl Writer {
         self.flush()?;
         self.written.cut_bytes = self.pending.len() as u64;
         self.file.sync_all().map_err(Error::io("syncing"))?;
-        let flags = match self.options.existing {
-            Existing::Keep => RenameFlags::RENAME_NOREPLACE,
-            Existing::Replace => RenameFlags::empty(),
-        };
-        renameat2(AT_FDCWD, &self.partial, AT_FDCWD, &self.out, flags)
-            .map_err(io::Error::from)
-            .map_err(Error::io("renaming to the final name"))?;
+        self.rename()?;
         let folder = match self.out.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -206,9 +199,36 @@ impl Writer {
         Ok(self.written)
     }
 
+    /// Gives the partial file its final name, over another file only where that was asked for.
+    fn rename(&self) -> Result<(), Error> {
+        let doing = Error::io("renaming to the final name");
+        let flags = match self.options.existing {
+            Existing::Keep => RenameFlags::RENAME_NOREPLACE,
+            Existing::Replace => RenameFlags::empty(),
+        };
+        match renameat2(AT_FDCWD, &self.partial, AT_FDCWD, &self.out, flags) {
+            // NFS and others know no flags. A link does not replace a file either.
+            Err(Errno::EINVAL | Errno::ENOSYS) if self.options.existing == Existing::Keep => {
+                std::fs::hard_link(&self.partial, &self.out)
+                    .and_then(|()| std::fs::remove_file(&self.partial))
+                    .map_err(doing)
+            }
+            Err(Errno::EEXIST) => Err(Error::Exists(
+                "the output has come to exist meanwhile; what was packed is in the partial file",
+            )),
+            outcome => outcome.map_err(io::Error::from).map_err(doing),
+        }
+    }
+
     /// Gives up: removes the partial file. For an input that is still there; a live one keeps what was written.
     pub fn abandon(self) -> Result<(), Error> {
         std::fs::remove_file(&self.partial).map_err(Error::io("removing the partial file"))
+    }
+
+    /// Whether the header frame was written: what there is can be read.
+    #[must_use]
+    pub fn has_header(&self) -> bool {
+        self.splitter.is_some()
     }
 
     /// What was written so far.
@@ -225,7 +245,6 @@ impl Writer {
         let header =
             GlobalHeader::parse(bytes).map_err(|magic| self.fault(FaultKind::NotPcap { magic }))?;
         self.write_frame(24)?;
-        self.written.frames = 0;
         self.splitter = Some(Splitter::new(
             header,
             SourceOffset::new(24),
@@ -248,7 +267,9 @@ impl Writer {
         self.stored = stored;
         self.pending.drain(..len);
         self.written.source_bytes += len as u64;
-        self.written.frames += 1;
+        if self.splitter.is_some() {
+            self.written.frames += 1;
+        }
         Ok(())
     }
 
@@ -280,6 +301,14 @@ impl Writer {
     }
 }
 
+/// The name that `out` has while it is written.
+#[must_use]
+pub fn partial_path(out: &Path) -> PathBuf {
+    let mut partial = out.as_os_str().to_owned();
+    partial.push(PARTIAL_SUFFIX);
+    PathBuf::from(partial)
+}
+
 /// A compressor whose frames keep the format's invariants: content size declared, checksum present.
 fn context(level: i32) -> Result<CCtx<'static>, Error> {
     let mut context = CCtx::create();
@@ -307,7 +336,7 @@ fn lock_partial(path: &Path) -> Result<Flock<File>, Error> {
             .map_err(Error::io("creating the partial file"))?;
         let file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(file) => file,
-            Err((_, nix::errno::Errno::EWOULDBLOCK)) => return Err(Error::Busy),
+            Err((_, Errno::EWOULDBLOCK)) => return Err(Error::Busy),
             Err((_, errno)) => return Err(Error::io("locking")(errno.into())),
         };
         // The writer that held it may have renamed it away between our open and our lock.

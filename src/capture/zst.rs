@@ -1,101 +1,209 @@
-//! A compressed capture: its frame table, and reads at source offsets through it.
+//! A compressed capture: its frame table, kept up with a file that grows and whose writer may restart.
 //!
-//! One thread at a time extends the table ([`Zst::refresh`]); it publishes whole frames, and what is published never
-//! changes. Readers take a look at the published view without waiting for it.
+//! One thread at a time extends the table ([`Zst::refresh`]); it publishes whole frames, and readers take a look at the
+//! published view without waiting for it.
+//!
+//! A restarted writer cuts its file back to a frame boundary and appends again, with the same content in other frames
+//! (format document, section 7.7). Frames that were cut off leave the table; the published size stays; what was decoded
+//! of them is forgotten, because their numbers will stand for other frames. When what is there again is another capture,
+//! this one is *replaced*: it publishes nothing any more.
 
-use std::collections::BTreeMap;
+mod read;
+
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use super::Engine;
-use super::cache::{Frame, Key};
+use super::bad_frame::BadFrames;
 use super::error::Error;
 use super::read_at::ReadAt;
-use super::source::{Bytes, Facts, OnFault, Progress, State};
+use super::source::{Facts, OnFault, Progress, State};
 use super::survey::Survey;
-use super::sync::{Taken, Turn, lock, read, write};
-use super::view::{Ending, Extent, Header, View};
+use super::sync::{Turn, lock, read, write};
+use super::view::{Ending, Header, View};
 use crate::format::pcap::{GLOBAL_HEADER_LEN, GlobalHeader, RECORD_HEADER_LEN};
 use crate::format::table::Span;
 use crate::format::walk::{Step, Torn};
-use crate::format::{Fault, FaultKind, FileId, FrameName, SourceOffset};
+use crate::format::{Fault, FaultKind, FileId, FrameName, PhysicalOffset};
 
 /// Frames published at once: a long walk shows its progress, and takes the lock seldom.
 const BATCH: usize = 1024;
-/// Bad frames remembered, so that they are not decoded again and again. More are decoded again: slower, not wrong.
-const BAD_FRAMES_MOST: usize = 1024;
+
+/// Physical bytes that a frame may take beyond its source bytes: block headers of a writer that flushes often.
+const PADDING_MOST: u64 = 64 * 1024;
+/// Physical bytes of a header frame that are looked at; zstd takes 37.
+const HEADER_FRAME_MOST: usize = 4096;
 
 /// A compressed capture on disk, or in memory.
 pub(super) struct Zst {
-    id: u64,
-    file: Box<dyn ReadAt>,
+    file: Arc<dyn ReadAt>,
     survey: Turn<Survey>,
     view: RwLock<View>,
     bad_frames: Mutex<BadFrames>,
+    /// What frame numbers are unique within, in the cache; a new one whenever frames leave the table.
+    generation: AtomicU64,
 }
 
-#[derive(Default)]
-struct BadFrames {
-    /// The first that was found, for the attribute `error`.
-    first: Option<Fault>,
-    by_frame: BTreeMap<u64, Fault>,
+/// How a step of the walk went on.
+enum Advance {
+    More,
+    Done(Ending),
+    /// The file holds another capture now.
+    Replaced,
 }
 
 impl Zst {
-    pub(super) fn new(id: u64, file: Box<dyn ReadAt>) -> Self {
+    pub(super) fn new(engine: &Engine, file: Arc<dyn ReadAt>) -> Self {
         Self {
-            id,
             file,
             survey: Turn::new(Survey::default()),
             view: RwLock::default(),
             bad_frames: Mutex::default(),
+            generation: AtomicU64::new(engine.next_generation()),
         }
     }
 
     /// Walks what is on disk and not yet in the table. Blocks on small reads, and while another thread does the same.
     pub(super) fn refresh(&self, engine: &Engine, progress: Progress) -> Result<(), Error> {
         let mut survey = self.survey.take();
-        if read(&self.view).has_broken_header() {
-            return Ok(());
+        self.catch_up(engine, &mut survey, progress)
+    }
+
+    fn catch_up(
+        &self,
+        engine: &Engine,
+        survey: &mut Survey,
+        progress: Progress,
+    ) -> Result<(), Error> {
+        let is_refused = {
+            let view = read(&self.view);
+            if view.is_replaced {
+                return Ok(());
+            }
+            view.has_broken_header()
+        };
+        let physical_len = self.file.len().map_err(Error::io("reading the length"))?;
+        if is_refused {
+            // The walk stands behind the header frame that was no good; its writer may have started over.
+            self.rewind(engine, survey, 0);
+        } else if physical_len < survey.walk().position().as_u64() {
+            self.rewind(engine, survey, physical_len);
+        } else if survey.walk().frames() > 0 && survey.has_other_head(&*self.file)? {
+            self.rewind(engine, survey, 0);
         }
         survey.forget_window();
-        let physical_len = self.file.len().map_err(Error::io("reading the length"))?;
+        let mut ending = self.walk(engine, survey, physical_len, progress)?;
+        if matches!(ending, Advance::Done(Ending::Fault(_)))
+            && progress == Progress::Partial
+            && !self.is_last_frame_there()?
+        {
+            // The walk stood within a frame of a restarted writer's, not at a malformed one.
+            self.rewind(engine, survey, 0);
+            ending = self.walk(engine, survey, physical_len, progress)?;
+        }
+        self.conclude(survey, physical_len, ending);
+        self.look_for_split_record(engine)
+    }
+
+    /// Computes the FileId where the first frame does not hold a whole record header, as no writer makes it.
+    fn look_for_split_record(&self, engine: &Engine) -> Result<(), Error> {
+        let header = {
+            let view = read(&self.view);
+            match &view.header {
+                Some(header) if view.file_id.is_provisional() && view.table.len() > 1 => {
+                    header.bytes
+                }
+                _ => return Ok(()),
+            }
+        };
+        let read = self.gather(
+            GLOBAL_HEADER_LEN,
+            RECORD_HEADER_LEN,
+            OnFault::Fail,
+            |index, span| self.frame(engine, index, span),
+        );
+        match read {
+            Ok(bytes) => {
+                if let Some(record) = bytes.first_chunk() {
+                    write(&self.view).file_id = FileId::new(&header, record);
+                }
+                Ok(())
+            }
+            Err(Error::Fault(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Steps to the end of what is there. Nothing of another capture is published.
+    fn walk(
+        &self,
+        engine: &Engine,
+        survey: &mut Survey,
+        physical_len: u64,
+        progress: Progress,
+    ) -> Result<Advance, Error> {
         let mut batch = Vec::new();
-        let ending = loop {
-            match survey.step(&*self.file, physical_len) {
-                Ok(Step::DataFrame(span)) => {
-                    if let Err(fault) = check_limit(engine, &survey, &span) {
-                        lock(&self.bad_frames).first.get_or_insert(fault);
-                    }
-                    batch.push(span);
-                    if batch.len() == BATCH {
-                        self.publish(&mut batch);
-                    }
-                }
-                Ok(Step::HeaderFrame(span)) => match self.read_header(engine, &survey, &span) {
-                    Ok(header) => write(&self.view).header = Some(header),
-                    Err(Error::Fault(fault)) => break Ending::Fault(fault),
-                    Err(error) => return Err(error),
-                },
-                Ok(Step::Skipped | Step::Need { .. }) => {}
-                Ok(Step::End) => break Ending::Boundary,
-                Ok(Step::Torn(Torn::Zeros)) if progress == Progress::Final => {
-                    break Ending::Fault(Fault {
-                        kind: FaultKind::NotAFrame { got: [0; 4] },
-                        frame: survey.walk().frame_name(),
-                        at: survey.walk().position(),
-                    });
-                }
-                Ok(Step::Torn(_)) => break Ending::Torn,
-                Err(Error::Fault(fault)) => break Ending::Fault(fault),
-                Err(error) => {
-                    self.publish(&mut batch);
-                    return Err(error);
-                }
+        let advance = loop {
+            match self.step(engine, survey, physical_len, progress, &mut batch) {
+                Ok(Advance::More) => {}
+                Ok(advance) => break Ok(advance),
+                Err(error) => break Err(error),
+            }
+            if batch.len() == BATCH {
+                self.publish(&mut batch);
             }
         };
         self.publish(&mut batch);
-        self.conclude(&survey, physical_len, ending);
-        self.look_for_file_id(engine)
+        advance
+    }
+
+    fn step(
+        &self,
+        engine: &Engine,
+        survey: &mut Survey,
+        physical_len: u64,
+        progress: Progress,
+        batch: &mut Vec<Span>,
+    ) -> Result<Advance, Error> {
+        let step = match survey.step(&*self.file, physical_len) {
+            Err(Error::Fault(fault)) => return Ok(Advance::Done(Ending::Fault(fault))),
+            outcome => outcome?,
+        };
+        Ok(match step {
+            Step::Skipped | Step::Need { .. } => Advance::More,
+            Step::End => Advance::Done(Ending::Boundary),
+            Step::Torn(Torn::Zeros) if progress == Progress::Final => {
+                Advance::Done(Ending::Fault(Fault {
+                    kind: FaultKind::NotAFrame { got: [0; 4] },
+                    frame: survey.walk().frame_name(),
+                    at: survey.walk().position(),
+                }))
+            }
+            Step::Torn(_) => Advance::Done(Ending::Torn),
+            Step::HeaderFrame(span) => match self.read_header(engine, survey, &span) {
+                Ok(header) => self.take_header(header),
+                Err(Error::Fault(fault)) => Advance::Done(Ending::Fault(fault)),
+                Err(error) => {
+                    // The walk has passed the header frame, but nobody has seen it: start over next time.
+                    *survey = Survey::default();
+                    return Err(error);
+                }
+            },
+            Step::DataFrame(span) => {
+                // The walk counts the frame already.
+                let index = survey.walk().frames().saturating_sub(1);
+                if index == 0
+                    && let Err(replaced) = self.take_first_frame(engine, &span)?
+                {
+                    return Ok(replaced);
+                }
+                if let Err(fault) = check_limit(engine, &span, FrameName::Data(index)) {
+                    lock(&self.bad_frames).note(index, &fault);
+                }
+                batch.push(span);
+                Advance::More
+            }
+        })
     }
 
     fn publish(&self, batch: &mut Vec<Span>) {
@@ -105,56 +213,186 @@ impl Zst {
         }
     }
 
-    fn conclude(&self, survey: &Taken<'_, Survey>, physical_len: u64, ending: Ending) {
+    fn conclude(&self, survey: &Survey, physical_len: u64, advance: Advance) {
         let mut view = write(&self.view);
         view.physical_len = physical_len;
         view.unmapped = physical_len.saturating_sub(survey.walk().position().as_u64());
-        view.ending = ending;
+        match advance {
+            Advance::More => {}
+            Advance::Done(ending) => view.ending = ending,
+            Advance::Replaced => view.replace(),
+        }
+    }
+
+    /// Takes the frames out of the table that reach past `physical_len`, and walks on from the boundary before them.
+    fn rewind(&self, engine: &Engine, survey: &mut Survey, physical_len: u64) {
+        let mut view = write(&self.view);
+        let kept = view.cut_back(PhysicalOffset::new(physical_len));
+        match kept {
+            Some(boundary) => survey.rewind(boundary, view.table.end(), view.table.len() as u64),
+            None => *survey = Survey::default(),
+        }
+        lock(&self.bad_frames).forget_from(view.table.len() as u64);
+        self.generation
+            .store(engine.next_generation(), Ordering::Release);
+    }
+
+    /// Walks frame number `index`, of which reading met `fault`, and all behind it again; whether that was worth trying: the
+    /// file may have changed since.
+    fn walk_again(
+        &self,
+        engine: &Engine,
+        progress: Progress,
+        index: u64,
+        fault: &Fault,
+    ) -> Result<bool, Error> {
+        let mut survey = self.survey.take();
+        if lock(&self.bad_frames).find(index).is_some() {
+            // Somebody has tried before, and it is still what it was.
+            return Ok(false);
+        }
+        // When the file was framed anew, the boundary before the frame may be none any more: from the start, then.
+        let boundary = if self.is_frame_there(index)? {
+            fault.at.as_u64()
+        } else {
+            0
+        };
+        self.rewind(engine, &mut survey, boundary);
+        self.catch_up(engine, &mut survey, progress)?;
+        Ok(true)
+    }
+
+    /// Whether the frame before number `index` still is the one that was walked; true where there is none.
+    fn is_frame_there(&self, index: u64) -> Result<bool, Error> {
+        let Some(before) = index
+            .checked_sub(1)
+            .and_then(|index| usize::try_from(index).ok())
+        else {
+            return Ok(true);
+        };
+        let Some(span) = read(&self.view).table.span(before) else {
+            return Ok(false);
+        };
+        Survey::still_finds(&*self.file, &span)
+    }
+
+    /// Whether the last frame in the table still is where it was walked.
+    fn is_last_frame_there(&self) -> Result<bool, Error> {
+        let frames = read(&self.view).table.len() as u64;
+        self.is_frame_there(frames)
+    }
+
+    /// Whether a new walk finds the same capture in the same frames.
+    pub(super) fn is_as_walked(&self, engine: &Engine) -> Result<bool, Error> {
+        let again = Self::new(engine, Arc::clone(&self.file));
+        again.refresh(engine, Progress::Final)?;
+        let (before, now) = (read(&self.view), read(&again.view));
+        Ok(before.file_id == now.file_id && before.table == now.table)
     }
 
     fn read_header(&self, engine: &Engine, survey: &Survey, span: &Span) -> Result<Header, Error> {
         let mut bytes = [0; 24];
         let name = FrameName::Header;
-        match survey.seen(span) {
-            Some(stored) => engine
+        if let Some(stored) = survey.seen(span) {
+            let decoder = &engine.decoder;
+            decoder.decode_stored(stored, span, name, &mut bytes)?;
+        } else {
+            // A header frame holds 24 bytes: more than this is padding.
+            let mut stored = [0; HEADER_FRAME_MOST];
+            let stored = usize::try_from(span.phys_len)
+                .ok()
+                .and_then(|len| stored.get_mut(..len))
+                .ok_or(Fault {
+                    kind: padded(span),
+                    frame: name,
+                    at: span.phys_start,
+                })?;
+            let file = &*self.file;
+            engine
                 .decoder
-                .decode_stored(stored, span, name, &mut bytes)?,
-            None => engine.decoder.decode(&*self.file, span, name, &mut bytes)?,
+                .decode(file, span, name, &mut bytes, stored)?;
         }
         let parsed = GlobalHeader::parse(&bytes).map_err(|magic| Fault {
             kind: FaultKind::NotPcap { magic },
             frame: name,
             at: span.phys_start,
         })?;
-        Ok(Header { bytes, parsed })
+        Ok(Header {
+            bytes,
+            parsed,
+            end: PhysicalOffset::new(span.phys_start.as_u64().saturating_add(span.phys_len)),
+        })
     }
 
-    /// Computes the FileId once the first record is there (format document, section 6).
-    fn look_for_file_id(&self, engine: &Engine) -> Result<(), Error> {
-        let (header, span) = {
-            let view = read(&self.view);
-            match (&view.header, view.table.span(0)) {
-                (Some(header), Some(span)) if view.file_id.is_provisional() => (header.bytes, span),
-                _ => return Ok(()),
+    /// Takes a header frame that was walked; after a restart it must be the one that was there.
+    fn take_header(&self, header: Header) -> Advance {
+        let mut view = write(&self.view);
+        match &view.header {
+            Some(before) if before.bytes != header.bytes => Advance::Replaced,
+            _ => {
+                view.header = Some(header);
+                Advance::More
             }
-        };
-        let record: Option<[u8; RECORD_HEADER_LEN]> =
-            match engine.decoder.prefix(&*self.file, &span)? {
-                Some(record) => Some(record),
-                None => self.first_record(engine),
-            };
-        if let Some(record) = record {
-            write(&self.view).file_id = FileId::new(&header, &record);
         }
-        Ok(())
     }
 
-    /// The first record header by whole, checked decodes; `None` where they fail, which the reads will report.
-    fn first_record(&self, engine: &Engine) -> Option<[u8; RECORD_HEADER_LEN]> {
-        let bytes = self
-            .read(engine, GLOBAL_HEADER_LEN, RECORD_HEADER_LEN, OnFault::Fail)
-            .ok()?;
-        bytes.first_chunk().copied()
+    /// Takes the FileId from the first data frame (format document, section 6), before anything of it is published; after a
+    /// restart it must be the one that was known.
+    fn take_first_frame(&self, engine: &Engine, span: &Span) -> Result<Result<(), Advance>, Error> {
+        let (header, known) = {
+            let view = read(&self.view);
+            (
+                view.header.as_ref().map(|header| header.bytes),
+                view.file_id,
+            )
+        };
+        let Some(header) = header else {
+            return Ok(Ok(()));
+        };
+        let id = match self.first_record(engine, span)? {
+            Some(record) => FileId::new(&header, &record),
+            None => FileId::PROVISIONAL,
+        };
+        if known.is_provisional() {
+            write(&self.view).file_id = id;
+        } else if id != known {
+            return Ok(Err(Advance::Replaced));
+        }
+        Ok(Ok(()))
+    }
+
+    /// The first record header in the frame at `span`; `None` where it does not decode, which reads will report.
+    fn first_record(
+        &self,
+        engine: &Engine,
+        span: &Span,
+    ) -> Result<Option<[u8; RECORD_HEADER_LEN]>, Error> {
+        if let Some(record) = engine.decoder.prefix(&*self.file, span)? {
+            return Ok(Some(record));
+        }
+        let name = FrameName::Data(0);
+        if check_limit(engine, span, name).is_err() {
+            return Ok(None);
+        }
+        let key = super::cache::Key {
+            source: self.generation.load(Ordering::Acquire),
+            frame: 0,
+        };
+        let frame = engine
+            .cache
+            .frame(key, span.src_len, span.phys_len, |out, stored| {
+                engine.decoder.decode(&*self.file, span, name, out, stored)
+            });
+        match frame {
+            Ok(frame) => Ok(frame.bytes().first_chunk().copied()),
+            Err(Error::Fault(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Forgets which frames did not decode: the name has become final, and each is tried once more.
+    pub(super) fn rename_seen(&self) {
+        lock(&self.bad_frames).forget_from(0);
     }
 
     pub(super) fn facts(&self, progress: Progress) -> Facts {
@@ -162,7 +400,7 @@ impl Zst {
         let walk_fault = view.fault().cloned();
         let error = walk_fault
             .clone()
-            .or_else(|| lock(&self.bad_frames).first.clone());
+            .or_else(|| lock(&self.bad_frames).first().cloned());
         let state = match (&walk_fault, &error, progress) {
             (Some(fault), _, _) if !matches!(fault.frame, FrameName::Data(_)) => State::Refused,
             (_, Some(_), _) => State::Damaged,
@@ -183,6 +421,7 @@ impl Zst {
             file_id: view.file_id,
             header: view.header.as_ref().map(|header| header.parsed),
             error,
+            is_replaced: view.is_replaced,
         }
     }
 
@@ -194,171 +433,37 @@ impl Zst {
     pub(super) fn table_bytes(&self) -> usize {
         read(&self.view).table.heap_bytes()
     }
-
-    /// Source bytes from `offset` on, at most `len`; fewer only at the end, or where `on_fault` allows.
-    pub(super) fn read(
-        &self,
-        engine: &Engine,
-        offset: u64,
-        len: usize,
-        on_fault: OnFault,
-    ) -> Result<Bytes, Error> {
-        self.gather(offset, len, on_fault, |index, span| {
-            self.frame(engine, index, span)
-        })
-    }
-
-    /// As [`Self::read`], if that needs no IO and no decode; `None` otherwise.
-    pub(super) fn read_cached(&self, engine: &Engine, offset: u64, len: usize) -> Option<Bytes> {
-        let find = |frame, _: &Span| {
-            engine
-                .cache
-                .find(Key {
-                    source: self.id,
-                    frame,
-                })
-                .ok_or(Miss)
-        };
-        self.gather(offset, len, OnFault::Fail, find).ok()
-    }
-
-    fn gather<E: From<Error>>(
-        &self,
-        offset: u64,
-        len: usize,
-        on_fault: OnFault,
-        mut fetch: impl FnMut(u64, &Span) -> Result<Arc<Frame>, E>,
-    ) -> Result<Bytes, E> {
-        let extent = read(&self.view).extent();
-        let rest = usize::try_from(extent.size.saturating_sub(offset)).unwrap_or(usize::MAX);
-        let wanted = len.min(rest);
-        if wanted == 0 {
-            return Ok(Bytes::default());
-        }
-        let mut out = Vec::new();
-        while out.len() < wanted {
-            let at = offset + out.len() as u64;
-            let part = match self.part(&extent, at, wanted - out.len(), &mut fetch) {
-                Ok(part) => part,
-                Err(_) if on_fault == OnFault::ServeGood && !out.is_empty() => break,
-                Err(error) => return Err(error),
-            };
-            // A request within one frame is answered from the frame itself.
-            if part.len() == wanted {
-                return Ok(part);
-            }
-            if out.is_empty() {
-                out.try_reserve_exact(wanted)
-                    .map_err(|_| Error::NoMemory(wanted as u64))?;
-            }
-            out.extend_from_slice(&part);
-        }
-        Ok(Bytes::from(out))
-    }
-
-    /// Source bytes from `at` on, at most `len`, within the frame that holds `at`; never empty.
-    fn part<E: From<Error>>(
-        &self,
-        extent: &Extent,
-        at: u64,
-        len: usize,
-        fetch: &mut impl FnMut(u64, &Span) -> Result<Arc<Frame>, E>,
-    ) -> Result<Bytes, E> {
-        if at >= extent.frontier {
-            let fault = extent.fault.clone().map_or(
-                Error::Io {
-                    doing: "reading behind the source frontier",
-                    errno: libc::EIO,
-                },
-                Error::Fault,
-            );
-            return Err(fault.into());
-        }
-        let (found, header) = {
-            let view = read(&self.view);
-            let header = view.header.as_ref().map(|header| header.bytes);
-            (view.table.find(SourceOffset::new(at)), header)
-        };
-        let Some((index, span)) = found else {
-            // Below the frontier and before the first frame: the global header.
-            let header = header.unwrap_or_default();
-            let start = usize::try_from(at).unwrap_or(usize::MAX);
-            let part = header.get(start..).unwrap_or_default();
-            return Ok(Bytes::from(part[..part.len().min(len)].to_vec()));
-        };
-        let frame = fetch(index as u64, &span)?;
-        let start = usize::try_from(at - span.src_start.as_u64()).unwrap_or(usize::MAX);
-        Ok(Bytes::of_frame(frame, start, len))
-    }
-
-    /// Frame number `index`, decoded and checked.
-    pub(super) fn frame(
-        &self,
-        engine: &Engine,
-        index: u64,
-        span: &Span,
-    ) -> Result<Arc<Frame>, Error> {
-        let name = FrameName::Data(index);
-        check_span(engine, span, name)?;
-        if let Some(fault) = lock(&self.bad_frames).by_frame.get(&index) {
-            return Err(fault.clone().into());
-        }
-        let key = Key {
-            source: self.id,
-            frame: index,
-        };
-        engine
-            .cache
-            .frame(key, span.src_len, |out| {
-                engine.decoder.decode(&*self.file, span, name, out)
-            })
-            .inspect_err(|error| self.note_bad_frame(index, error))
-    }
-
-    fn note_bad_frame(&self, index: u64, error: &Error) {
-        let Some(fault) = error.fault().filter(|_| !error.is_changed()) else {
-            return;
-        };
-        let mut bad = lock(&self.bad_frames);
-        bad.first.get_or_insert_with(|| fault.clone());
-        if bad.by_frame.len() < BAD_FRAMES_MOST {
-            bad.by_frame.insert(index, fault.clone());
-        }
-    }
 }
 
-/// A cache look-up that found nothing.
-struct Miss;
-
-impl From<Error> for Miss {
-    fn from(_: Error) -> Self {
-        Self
-    }
-}
-
-/// Whether the frame that was just walked is one that [`Zst::frame`] will decode.
-fn check_limit(engine: &Engine, survey: &Survey, span: &Span) -> Result<(), Fault> {
-    // The walk counts the frame already.
-    let index = match survey.walk().frame_name() {
-        FrameName::Data(next) => next.saturating_sub(1),
-        FrameName::Marker | FrameName::Header => 0,
-    };
-    check_span(engine, span, FrameName::Data(index))
-}
-
-fn check_span(engine: &Engine, span: &Span, frame: FrameName) -> Result<(), Fault> {
+/// Whether the frame at `span` is one that this reader decodes: neither too large nor mostly padding.
+fn check_limit(engine: &Engine, span: &Span, frame: FrameName) -> Result<(), Fault> {
     let limit = engine.max_frame_size;
-    // Incompressible content grows by a few bytes a block; more than twice the limit is padding with empty blocks.
-    let is_padded = span.phys_len > limit.saturating_mul(2);
-    if span.src_len > limit || is_padded {
-        return Err(Fault {
-            kind: FaultKind::OverLimit {
-                declared: span.src_len.max(if is_padded { span.phys_len } else { 0 }),
-                limit,
-            },
-            frame,
-            at: span.phys_start,
-        });
+    let kind = if span.src_len > limit {
+        FaultKind::OverLimit {
+            declared: span.src_len,
+            limit,
+        }
+    } else if span.phys_len > stored_most(span.src_len) {
+        padded(span)
+    } else {
+        return Ok(());
+    };
+    Err(Fault {
+        kind,
+        frame,
+        at: span.phys_start,
+    })
+}
+
+/// The most physical bytes that a frame of `src_len` source bytes takes without being padded: zstd's own bound
+/// (`ZSTD_COMPRESSBOUND`), and room for a writer that flushes often.
+fn stored_most(src_len: u64) -> u64 {
+    src_len + src_len / 64 + PADDING_MOST
+}
+
+fn padded(span: &Span) -> FaultKind {
+    FaultKind::Padded {
+        got: span.phys_len,
+        most: stored_most(span.src_len),
     }
-    Ok(())
 }

@@ -68,7 +68,14 @@ impl From<Verdict> for Exit {
 impl From<&Error> for Exit {
     fn from(error: &Error) -> Self {
         match error {
-            Error::Io { .. } | Error::NoMemory(_) | Error::Zstd(_) => Self::Failed,
+            Error::Io { .. }
+            | Error::NoMemory(_)
+            | Error::Zstd(_)
+            | Error::CutOff
+            | Error::Shrank
+            | Error::Panicked
+            | Error::Exists(_)
+            | Error::InputChanged => Self::Failed,
             Error::Busy => Self::Busy,
             Error::Fault(fault) => match &fault.kind {
                 FaultKind::NotPcap { .. } => Self::Foreign,

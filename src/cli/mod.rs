@@ -19,6 +19,7 @@ use clap::Parser;
 
 use args::{Args, Command};
 use exit::Exit;
+use mount::Called;
 
 /// Runs the command in `arguments`, the program's own name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -30,7 +31,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             writeln!(out, "pcapzst: {}", record.args())
         })
         .init();
-    let arguments = mount::helper_arguments(arguments.into_iter().collect());
+    let arguments = match mount::as_called(arguments.into_iter().collect()) {
+        Called::Directly(arguments) => arguments,
+        Called::Fake => return Exit::Done.into(),
+    };
     let args = match Args::try_parse_from(arguments) {
         Ok(args) => args,
         Err(error) => {

@@ -1,6 +1,7 @@
 //! `mount` and `umount`.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::args::{Mount, Umount};
@@ -86,37 +87,56 @@ pub(super) fn umount(args: &Umount) -> Exit {
 /// The absolute path of a mount point, found without a request to what is mounted there: its daemon may be dead.
 fn without_asking_it(point: &Path) -> std::io::Result<PathBuf> {
     let absolute = std::path::absolute(point)?;
+    // A mount point is no link, so this asks nothing of the mount.
+    if absolute.read_link().is_ok() {
+        return absolute.canonicalize();
+    }
     match (absolute.parent(), absolute.file_name()) {
         (Some(parent), Some(name)) => Ok(parent.canonicalize()?.join(name)),
         _ => absolute.canonicalize(),
     }
 }
 
+/// How this program was called.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Called {
+    /// With our own arguments.
+    Directly(Vec<OsString>),
+    /// By mount(8), which wants all but the mounting done (`-f`, fake).
+    Fake,
+}
+
 /// `arguments` as ours, when mount(8) calls this program as `mount.pcapzst` or `mount.fuse.pcapzst`:
-/// `mount.pcapzst SOURCE MOUNTPOINT [-sfnv] [-N namespace] [-o options] [-t type]`.
-pub(super) fn helper_arguments(arguments: Vec<OsString>) -> Vec<OsString> {
+/// `mount.pcapzst SOURCE MOUNTPOINT [-sfnv] [-N namespace] [-o options] [-t type]` (mount(8), external helpers).
+pub(super) fn as_called(arguments: Vec<OsString>) -> Called {
     let mut rest = arguments.into_iter();
     let Some(program) = rest.next() else {
-        return Vec::new();
+        return Called::Directly(Vec::new());
     };
     let is_helper = Path::new(&program)
         .file_name()
         .is_some_and(|name| name == "mount.pcapzst" || name == "mount.fuse.pcapzst");
     if !is_helper {
-        return std::iter::once(program).chain(rest).collect();
+        return Called::Directly(std::iter::once(program).chain(rest).collect());
     }
     let mut ours = vec![program, OsString::from("mount")];
     while let Some(argument) = rest.next() {
-        match argument.to_str() {
-            // Sloppy, no mtab and verbose change nothing here.
-            Some("-s" | "-n" | "-v" | "-sn" | "-nv" | "-sv") => {}
-            Some("-t" | "-N") => {
+        match argument.as_bytes() {
+            b"-t" | b"-N" => {
                 rest.next();
+            }
+            [b'-', letters @ ..]
+                if !letters.is_empty() && letters.iter().all(|letter| b"sfnv".contains(letter)) =>
+            {
+                // Sloppy, no mtab and verbose change nothing here.
+                if letters.contains(&b'f') {
+                    return Called::Fake;
+                }
             }
             _ => ours.push(argument),
         }
     }
-    ours
+    Called::Directly(ours)
 }
 
 #[cfg(test)]
@@ -135,19 +155,24 @@ mod tests {
             "-t",
             "fuse.pcapzst",
         ];
-        let ours = helper_arguments(given.map(OsString::from).to_vec());
         assert_eq!(
-            ours,
-            [
-                "/sbin/mount.pcapzst",
-                "mount",
-                "/src",
-                "/mnt",
-                "-o",
-                "rw,nofail"
-            ]
+            as_called(given.map(OsString::from).to_vec()),
+            Called::Directly(
+                [
+                    "/sbin/mount.pcapzst",
+                    "mount",
+                    "/src",
+                    "/mnt",
+                    "-o",
+                    "rw,nofail"
+                ]
+                .map(OsString::from)
+                .to_vec()
+            )
         );
+        let given = ["mount.pcapzst", "/src", "/mnt", "-vf"].map(OsString::from);
+        assert_eq!(as_called(given.to_vec()), Called::Fake);
         let given = ["pcapzst", "cat", "-t"].map(OsString::from).to_vec();
-        assert_eq!(helper_arguments(given.clone()), given);
+        assert_eq!(as_called(given.clone()), Called::Directly(given));
     }
 }

@@ -1,7 +1,6 @@
 //! `pack`: captures into the format, from files or from a live stream.
 //!
-//! A reader thread hands over pieces of source bytes; signals come in the same way. A file that cannot be packed whole
-//! leaves nothing behind; a stream cannot be read again, so what came of it is kept.
+//! A reader thread hands over pieces of source bytes; signals come in the same way.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
@@ -10,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,8 @@ use super::exit::Exit;
 use super::input::open_regular;
 use super::{complain, progress};
 use crate::capture::Error;
-use crate::capture::writer::{Existing, Options, Writer, Written};
+use crate::capture::sync::lock;
+use crate::capture::writer::{Existing, Options, Writer, Written, partial_path};
 use crate::format::frame;
 
 /// Bytes of one piece.
@@ -51,16 +52,56 @@ enum Ending {
     Stopped,
 }
 
-/// Packs each input.
+/// Hands a signal to whichever input is packed at the moment.
+#[derive(Clone, Default)]
+struct Stopper(Arc<Mutex<Stopping>>);
+
+#[derive(Default)]
+struct Stopping {
+    is_stopped: bool,
+    current: Option<SyncSender<Event>>,
+}
+
+impl Stopper {
+    /// Waits for signals from now on, in a thread of its own.
+    fn listen(&self, signals: SigSet) {
+        let stopper = self.clone();
+        thread::spawn(move || {
+            while signals.wait().is_ok() {
+                let current = {
+                    let mut stopping = lock(&stopper.0);
+                    stopping.is_stopped = true;
+                    stopping.current.clone()
+                };
+                // An input that has ended meanwhile takes no more; the flag holds for the next one.
+                if let Some(current) = current {
+                    let _ = current.send(Event::Stop);
+                }
+            }
+        });
+    }
+
+    /// Sends signals to `events` from now on; whether none has come before.
+    fn direct_to(&self, events: SyncSender<Event>) -> bool {
+        let mut stopping = lock(&self.0);
+        stopping.current = Some(events);
+        !stopping.is_stopped
+    }
+}
+
+/// Packs each input, until a signal comes.
 pub(super) fn pack(args: &Pack) -> Exit {
     let mut exit = Exit::Done;
-    let mut stopping = SigSet::empty();
-    stopping.add(Signal::SIGINT);
-    stopping.add(Signal::SIGTERM);
-    if let Err(errno) = stopping.thread_block() {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGINT);
+    signals.add(Signal::SIGTERM);
+    // Before any thread, so that all of them leave the signals to the one that waits.
+    if let Err(errno) = signals.thread_block() {
         eprintln!("pcapzst: blocking signals: {errno}");
         return Exit::Failed;
     }
+    let stopper = Stopper::default();
+    stopper.listen(signals);
     for input in &args.inputs {
         let Some(out) = output(input, args) else {
             complain(
@@ -69,81 +110,74 @@ pub(super) fn pack(args: &Pack) -> Exit {
             );
             return Exit::Usage;
         };
-        exit = exit.worse(pack_one(input, &out, args, &stopping));
+        let outcome = if input == Path::new("-") {
+            pack_stream(&out, args, &stopper)
+        } else {
+            pack_file(input, &out, args, &stopper)
+        };
+        match outcome {
+            Ok((written, ending)) => {
+                exit = exit.worse(report(input, &out, written, ending));
+                if ending == Ending::Stopped {
+                    break;
+                }
+            }
+            Err(problem) => {
+                complain(&problem.path, &problem.error);
+                exit = exit.worse(Exit::from(&problem.error));
+            }
+        }
     }
     exit
 }
 
-fn pack_one(input: &Path, out: &Path, args: &Pack, stopping: &SigSet) -> Exit {
+fn report(input: &Path, out: &Path, written: Written, ending: Ending) -> Exit {
     let is_stream = input == Path::new("-");
-    match transfer(input, out, args, stopping, is_stream) {
-        Ok((written, ending)) => {
-            if !is_stream && ending == Ending::Stopped {
-                complain(input, "stopped by a signal; nothing was left behind");
-                return Exit::Failed;
-            }
-            eprintln!(
-                "pcapzst: {}: {} source bytes in {} frames, {} bytes on disk",
-                out.display(),
-                written.source_bytes,
-                written.frames,
-                written.physical_bytes
-            );
-            if written.cut_bytes > 0 {
-                // A signal falls where it falls; a stream that ends there by itself was cut by somebody else.
-                let is_expected = ending == Ending::Stopped;
-                complain(
-                    input,
-                    format!(
-                        "ended within a record; its first {} bytes are left out",
-                        written.cut_bytes
-                    ),
-                );
-                if !is_expected {
-                    return Exit::Incomplete;
-                }
-            }
-            Exit::Done
-        }
-        Err((path, error)) => {
-            complain(&path, &error);
-            Exit::from(&error)
-        }
+    if ending == Ending::Stopped && !is_stream {
+        complain(input, "stopped by a signal; nothing was left behind");
+        return Exit::Failed;
+    }
+    eprintln!(
+        "pcapzst: {}: {} source bytes in {} frames, {} bytes on disk",
+        out.display(),
+        written.source_bytes,
+        written.frames,
+        written.physical_bytes
+    );
+    if written.cut_bytes == 0 {
+        return Exit::Done;
+    }
+    complain(
+        input,
+        format!(
+            "ended within a record; its first {} bytes are left out",
+            written.cut_bytes
+        ),
+    );
+    match ending {
+        // A signal falls where it falls; a stream that ends there by itself was cut by somebody else.
+        Ending::Stopped => Exit::Done,
+        Ending::Whole => Exit::Incomplete,
     }
 }
 
 /// An error, and the file it is about.
-type Problem = (PathBuf, Error);
+struct Problem {
+    path: PathBuf,
+    error: Error,
+}
 
-fn transfer(
-    input: &Path,
-    out: &Path,
-    args: &Pack,
-    stopping: &SigSet,
-    is_stream: bool,
-) -> Result<(Written, Ending), Problem> {
-    let of_input = |error| (input.to_owned(), error);
-    let of_output = |error| (out.to_owned(), error);
-    let file = if is_stream {
-        None
-    } else {
-        let file = open_regular(input).map_err(|error| of_input(Error::io("opening")(error)))?;
-        let before = file
-            .metadata()
-            .map_err(|error| of_input(Error::io("opening")(error)))?;
-        let input_file = (before.dev(), before.ino());
-        if out
-            .metadata()
-            .is_ok_and(|out| (out.dev(), out.ino()) == input_file)
-        {
-            return Err(of_output(Error::Io {
-                doing: "packing a file onto itself",
-                errno: libc::EEXIST,
-            }));
+impl Problem {
+    fn with(path: &Path) -> impl Fn(Error) -> Self {
+        move |error| Self {
+            path: path.to_owned(),
+            error,
         }
-        Some((file, before))
-    };
-    let options = Options {
+    }
+}
+
+fn options(args: &Pack) -> Options {
+    Options {
         level: args.level,
         frame_target: usize::try_from(args.frame_target).unwrap_or(usize::MAX),
         existing: if args.force {
@@ -151,48 +185,81 @@ fn transfer(
         } else {
             Existing::Keep
         },
-    };
-    let mut writer = Writer::create(out, options).map_err(of_output)?;
+    }
+}
+
+/// Packs standard input. It cannot be read again: whatever goes wrong, the whole frames that were written stay, under the
+/// partial name.
+fn pack_stream(out: &Path, args: &Pack, stopper: &Stopper) -> Result<(Written, Ending), Problem> {
+    let of_output = Problem::with(out);
+    let mut writer = Writer::create(out, options(args)).map_err(&of_output)?;
     let (events, arriving) = sync_channel(PIECES);
-    stop_on_signal(*stopping, events.clone());
-    let filled = match &file {
-        None => {
-            read_in_background(io::stdin(), events);
-            fill(
-                &mut writer,
-                &arriving,
-                Some(Duration::from_millis(args.flush_ms)),
-                |_| {},
-            )
+    if stopper.direct_to(events.clone()) {
+        read_in_background(io::stdin(), events);
+    }
+    let flush_after = Some(Duration::from_millis(args.flush_ms));
+    let ending = fill(&mut writer, &arriving, flush_after, |_| {});
+    if !writer.has_header() {
+        // Nothing that anybody could read: the next run is not to stumble over it.
+        let outcome = writer.finish().map_err(Problem::with(Path::new("-")));
+        writer.abandon().map_err(&of_output)?;
+        return outcome.map(|written| (written, Ending::Whole));
+    }
+    let ending = ending.map_err(|error| Problem {
+        path: partial_path(out),
+        error,
+    })?;
+    let written = writer.finish().map_err(of_output)?;
+    Ok((written, ending))
+}
+
+/// Packs a file. Whatever goes wrong, nothing is left behind: the input is still there.
+fn pack_file(
+    input: &Path,
+    out: &Path,
+    args: &Pack,
+    stopper: &Stopper,
+) -> Result<(Written, Ending), Problem> {
+    let of_input = Problem::with(input);
+    let of_output = Problem::with(out);
+    let opening = |error| of_input(Error::io("opening")(error));
+    let file = open_regular(input).map_err(opening)?;
+    let before = file.metadata().map_err(opening)?;
+    for written in [out, &partial_path(out)] {
+        let is_input =
+            |written: Metadata| (written.dev(), written.ino()) == (before.dev(), before.ino());
+        if written.metadata().is_ok_and(is_input) {
+            return Err(of_input(Error::Exists(
+                "a file is not packed onto itself: give another output",
+            )));
         }
-        Some((file, before)) => {
-            let bar = progress::bar(before.len(), input.to_string_lossy().into_owned());
-            read_file(file, events)
-                .and_then(|()| fill(&mut writer, &arriving, None, |bytes| bar.inc(bytes)))
-                .and_then(|ending| check_whole(&writer, file, before, ending))
-        }
+    }
+    let mut writer = Writer::create(out, options(args)).map_err(&of_output)?;
+    let (events, arriving) = sync_channel(PIECES);
+    let bar = progress::bar(before.len(), input.to_string_lossy().into_owned());
+    let filled = if stopper.direct_to(events.clone()) {
+        read_file(&file, events)
+            .and_then(|()| fill(&mut writer, &arriving, None, |bytes| bar.inc(bytes)))
+            .and_then(|ending| check_whole(&writer, &file, &before, ending))
+            .map_err(of_input)
+    } else {
+        Ok(Ending::Stopped)
     };
-    match (filled, &file) {
-        (Ok(Ending::Stopped), Some(_)) => {
+    let finished = match filled {
+        Ok(Ending::Whole) => writer.finish().map_err(&of_output),
+        Ok(Ending::Stopped) => {
             let written = writer.written();
             writer.abandon().map_err(of_output)?;
-            Ok((written, Ending::Stopped))
+            return Ok((written, Ending::Stopped));
         }
-        (Ok(ending), _) => match writer.finish() {
-            Ok(written) => Ok((written, ending)),
-            Err(error) => Err(of_output(error)),
-        },
-        (Err(error), Some(_)) => {
-            // The input is still there; the first error is the one to tell.
+        Err(problem) => Err(problem),
+    };
+    match finished {
+        Ok(written) => Ok((written, Ending::Whole)),
+        Err(problem) => {
+            // The first error is the one to tell.
             let _ = writer.abandon();
-            Err(of_input(error))
-        }
-        (Err(error), None) => {
-            // What came before the fault is good, and cannot be had again.
-            if let Err(second) = writer.finish() {
-                complain(out, second);
-            }
-            Err(of_input(error))
+            Err(problem)
         }
     }
 }
@@ -214,11 +281,6 @@ fn fill(
             None => arriving.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(at) => arriving.recv_timeout(at.saturating_duration_since(Instant::now())),
         };
-        let ending = if stop_at.is_some() {
-            Ending::Stopped
-        } else {
-            Ending::Whole
-        };
         match event {
             Ok(Event::Piece(piece)) => {
                 let frames = writer.written().frames;
@@ -231,7 +293,12 @@ fn fill(
                     flush_at.get_or_insert_with(|| Instant::now() + flush_after);
                 }
             }
-            Ok(Event::End) | Err(RecvTimeoutError::Disconnected) => return Ok(ending),
+            Ok(Event::End) | Err(RecvTimeoutError::Disconnected) => {
+                return Ok(match stop_at {
+                    Some(_) => Ending::Stopped,
+                    None => Ending::Whole,
+                });
+            }
             Ok(Event::Stop) if flush_after.is_none() => return Ok(Ending::Stopped),
             Ok(Event::Stop) => stop_at = Some(Instant::now() + DRAIN_AFTER_STOP),
             Ok(Event::Failed(error)) => return Err(Error::io("reading")(error)),
@@ -257,10 +324,7 @@ fn check_whole(
     let after = file.metadata().map_err(Error::io("reading"))?;
     let stamp = |status: &Metadata| (status.len(), status.mtime(), status.mtime_nsec());
     if stamp(before) != stamp(&after) {
-        return Err(Error::Io {
-            doing: "packing a file that is being written",
-            errno: libc::EAGAIN,
-        });
+        return Err(Error::InputChanged);
     }
     match writer.cut_record() {
         Some(fault) => Err(fault.into()),
@@ -306,15 +370,6 @@ fn read_in_background(mut input: impl Read + Send + 'static, events: SyncSender<
             if events.send(event).is_err() || is_last {
                 return;
             }
-        }
-    });
-}
-
-fn stop_on_signal(stopping: SigSet, events: SyncSender<Event>) {
-    thread::spawn(move || {
-        if stopping.wait().is_ok() {
-            // Nobody listens any more once the file is finished: then the signal has come too late.
-            let _ = events.send(Event::Stop);
         }
     });
 }

@@ -100,8 +100,20 @@ pub enum FaultKind {
         /// The most that its blocks can hold: blocks x largest block.
         most: u64,
     },
-    /// The source would pass [`super::table::OFFSET_LIMIT`].
-    SourceTooLong,
+    /// The frame has more blocks than any writer makes.
+    TooManyBlocks {
+        /// The limit.
+        most: u32,
+    },
+    /// The frame takes far more physical bytes than its content: it is mostly empty blocks.
+    Padded {
+        /// Its physical length.
+        got: u64,
+        /// The most that is decoded for its content size.
+        most: u64,
+    },
+    /// The source, or the file, would pass [`super::table::OFFSET_LIMIT`].
+    TooLong,
     /// The frame is larger than this reader's `max_frame_size`.
     OverLimit {
         /// The content size declared.
@@ -132,6 +144,12 @@ impl FaultKind {
     #[must_use]
     pub fn is_foreign(&self) -> bool {
         matches!(self, Self::NotMarked | Self::UnknownVersion { .. })
+    }
+
+    /// Whether the bytes were replaced or cut off since they were walked, which a new walk may mend.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        matches!(self, Self::Changed { .. })
     }
 }
 
@@ -172,8 +190,12 @@ impl fmt::Display for FaultKind {
             Self::SizeOverBlocks { declared, most } => {
                 write!(f, "content size {declared}, but its blocks hold {most} at most")
             }
-            Self::SourceTooLong => {
-                write!(f, "source length: wanted at most {}, got more", super::table::OFFSET_LIMIT)
+            Self::TooManyBlocks { most } => write!(f, "blocks: wanted at most {most}, got more"),
+            Self::Padded { got, most } => {
+                write!(f, "physical length: wanted at most {most} for this content size, got {got}")
+            }
+            Self::TooLong => {
+                write!(f, "length of source and file: wanted less than {}, got more", super::table::OFFSET_LIMIT)
             }
             Self::OverLimit { declared, limit } => {
                 write!(f, "content size {declared} is over the limit of {limit} (max_frame_size)")

@@ -26,6 +26,11 @@ const WINDOW_LOG_MAX: u32 = 31;
 /// The largest window that zstd's decoder reads: the exponent above with the largest mantissa, in bytes.
 pub const WINDOW_MAX: u64 = (1 << WINDOW_LOG_MAX) + 7 * (1 << (WINDOW_LOG_MAX - 3));
 
+/// The most blocks of one frame: 128 GiB of source in whole blocks. More are made to keep a reader busy.
+const BLOCKS_MOST: u32 = 1 << 20;
+/// Empty blocks in a row that are still taken for a writer's.
+const EMPTY_BLOCKS_MOST: u32 = 1024;
+
 /// What starts at a frame boundary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
@@ -177,6 +182,9 @@ pub struct Measure {
     next_block: u64,
     /// The most source bytes that the blocks so far can hold.
     most: u64,
+    blocks: u32,
+    /// Blocks in a row that hold nothing, up to the last one.
+    empty: u32,
 }
 
 /// A frame whose headers were all seen.
@@ -196,6 +204,8 @@ impl Measure {
             header,
             next_block: header.len,
             most: 0,
+            blocks: 0,
+            empty: 0,
         }
     }
 
@@ -203,6 +213,13 @@ impl Measure {
     #[must_use]
     pub fn next_block(&self) -> u64 {
         self.next_block
+    }
+
+    /// Whether the frame goes on with empty blocks as no writer makes them: the zeros of a hole read as such, three bytes
+    /// each.
+    #[must_use]
+    pub fn is_hollow(&self) -> bool {
+        self.empty >= EMPTY_BLOCKS_MOST
     }
 
     /// Steps over one block; the measured frame if it was the last one, `None` if more follow.
@@ -222,6 +239,11 @@ impl Measure {
         // At most 2^21 a step, and each step has read three bytes of a real file: no overflow within 2^64.
         self.next_block += BLOCK_HEADER_LEN as u64 + stored;
         self.most += source.min(BLOCK_SOURCE_MAX);
+        self.empty = if source == 0 { self.empty + 1 } else { 0 };
+        self.blocks += 1;
+        if self.blocks > BLOCKS_MOST {
+            return Err(FaultKind::TooManyBlocks { most: BLOCKS_MOST });
+        }
         if !is_last {
             return Ok(None);
         }
@@ -258,6 +280,9 @@ pub fn measure(bytes: &[u8]) -> Result<Option<Measured>, FaultKind> {
         else {
             return Ok(None);
         };
+        if measure.is_hollow() {
+            return Ok(None);
+        }
         if let Some(measured) = measure.block(*block)? {
             return Ok(Some(measured));
         }

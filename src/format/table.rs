@@ -22,7 +22,7 @@ pub struct Span {
     pub src_len: u64,
     /// First physical byte.
     pub phys_start: PhysicalOffset,
-    /// Physical bytes, checksum included. Saturates at 2^32 - 1 in the table: no decodable frame is that long.
+    /// Physical bytes, checksum included. Saturates at 2^32 - 1 in the table: the reader's limit on frames is smaller.
     pub phys_len: u64,
 }
 
@@ -36,7 +36,7 @@ impl Span {
 }
 
 /// 48 bits source offset, 48 bits physical offset, 32 bits physical length, from the top.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Packed(u128);
 
 impl Packed {
@@ -71,7 +71,7 @@ impl Packed {
 }
 
 /// The frames of one capture from source offset 24 on, in order and without gaps.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Table {
     /// Invariant: all but the last hold exactly [`CHUNK`] entries.
     chunks: Vec<Vec<Packed>>,
@@ -131,6 +131,24 @@ impl Table {
             _ => self.chunks.push(vec![Packed::new(span)]),
         }
         self.end = span.src_end();
+    }
+
+    /// Takes the frames out that reach past `physical_len`; where the last one that stays ends on disk, if one does.
+    ///
+    /// For a writer that restarts: everything else only appends.
+    pub fn cut_back(&mut self, physical_len: PhysicalOffset) -> Option<PhysicalOffset> {
+        while let Some(chunk) = self.chunks.last_mut() {
+            while let Some(last) = chunk.last() {
+                let end = last.phys_start().as_u64() + last.phys_len();
+                if end <= physical_len.as_u64() {
+                    return Some(PhysicalOffset::new(end));
+                }
+                self.end = last.src_start();
+                chunk.pop();
+            }
+            self.chunks.pop();
+        }
+        None
     }
 
     /// Frame number `index`, counted from 0.
@@ -208,6 +226,21 @@ mod tests {
         assert_eq!(table.end(), SourceOffset::new(start));
         assert_eq!(table.find(table.end()), None);
         assert_eq!(table.find(SourceOffset::new(23)), None);
+    }
+
+    #[test]
+    fn frames_cut_off_leave_the_table_and_the_rest_stays() {
+        let mut table = table_of(&vec![3; 9000]);
+        assert_eq!(
+            table.cut_back(PhysicalOffset::new(40 + 10 * 4100 + 9)),
+            Some(PhysicalOffset::new(40 + 10 * 4100))
+        );
+        assert_eq!(
+            (table.len(), table.end()),
+            (4100, SourceOffset::new(24 + 3 * 4100))
+        );
+        assert_eq!(table.cut_back(PhysicalOffset::new(49)), None);
+        assert_eq!((table.len(), table.end()), (0, SourceOffset::new(24)));
     }
 
     #[test]

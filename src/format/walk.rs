@@ -50,7 +50,8 @@ pub enum Step {
 pub enum Torn {
     /// The beginning of a frame: a write that has not arrived whole.
     Cut,
-    /// Zero bytes, which start no frame: a preallocated or sparse tail, in a partial file as good as torn.
+    /// Zero bytes, which start no frame and go on with none: a preallocated or sparse tail, in a partial file as good as
+    /// torn.
     Zeros,
 }
 
@@ -107,16 +108,26 @@ impl Walk {
         self.frontier
     }
 
-    /// Whether the marker frame was seen.
+    /// Data frames that carry bytes, before [`Self::position`].
     #[must_use]
-    pub fn has_marker(&self) -> bool {
-        self.stage != Stage::Marker
+    pub fn frames(&self) -> u64 {
+        self.frames
     }
 
-    /// Whether the header frame was seen.
-    #[must_use]
-    pub fn has_header(&self) -> bool {
-        self.stage == Stage::Data
+    /// Forgets what was measured of a frame that is not whole yet: its bytes may have changed.
+    pub fn forget_frame(&mut self) {
+        self.measure = None;
+    }
+
+    /// Goes to `boundary`, behind the header frame, with `frames` data frames and source frontier `frontier` before it.
+    pub fn rewind(&mut self, boundary: PhysicalOffset, frontier: SourceOffset, frames: u64) {
+        *self = Self {
+            stage: Stage::Data,
+            at: boundary,
+            frontier,
+            frames,
+            measure: None,
+        };
     }
 
     /// The name of the frame that would start at [`Self::position`].
@@ -217,6 +228,9 @@ impl Walk {
             let Some(block) = bytes.first_chunk() else {
                 return Ok(Err(Step::Torn(Torn::Cut)));
             };
+            if measure.is_hollow() {
+                return Ok(Err(Step::Torn(Torn::Zeros)));
+            }
             if let Some(measured) = measure.block(*block)? {
                 return Ok(if measured.len <= seen.rest {
                     Ok(measured)
@@ -255,7 +269,7 @@ impl Walk {
             .frontier
             .checked_add(measured.content_size)
             .filter(|end| end.as_u64() < OFFSET_LIMIT)
-            .ok_or(FaultKind::SourceTooLong)?;
+            .ok_or(FaultKind::TooLong)?;
         self.at = advance(self.at, measured.len)?;
         self.frontier = frontier;
         if is_header {
@@ -273,7 +287,7 @@ impl Walk {
 fn advance(at: PhysicalOffset, len: u64) -> Result<PhysicalOffset, FaultKind> {
     at.checked_add(len)
         .filter(|end| end.as_u64() < OFFSET_LIMIT)
-        .ok_or(FaultKind::SourceTooLong)
+        .ok_or(FaultKind::TooLong)
 }
 
 /// The file behind the walk's position, as far as the window shows it.

@@ -6,13 +6,14 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenAccMode, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory,
-    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
+    KernelConfig, LockOwner, Notifier, OpenAccMode, OpenFlags, ReplyAttr, ReplyData,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr,
+    Request,
 };
 
 use super::lane::{Lane, contain};
@@ -27,11 +28,13 @@ const LANE_THREADS: usize = 16;
 /// Background requests the kernel keeps in flight; fuser's 16 starve parallel readers.
 const MAX_BACKGROUND: u16 = 64;
 /// Attributes of a complete capture; a look-up by name refreshes them whenever the path is walked.
-const SETTLED: Duration = Duration::from_secs(60);
+const SETTLED: Duration = Duration::from_mins(1);
 /// Names are always asked for: the file behind one may be renamed, replaced or gone the next moment.
 const ENTRY: Duration = Duration::ZERO;
 /// A listing's inode number where it is not known without opening the file; libfuse's `FUSE_UNKNOWN_INO`.
 const UNKNOWN_INODE: u64 = 0xFFFF_FFFF;
+/// The length that `FUSE_NOTIFY_INVAL_INODE` takes for "all that follows".
+const TO_THE_END: i64 = 0;
 /// `NAME_MAX` of the mount.
 const NAME_LEN: u32 = 255;
 
@@ -41,14 +44,20 @@ pub struct Adapter {
     tree: Arc<Tree>,
     reads: Lane,
     names: Lane,
+    /// One thread: dropping pages waits for reads in flight, so nobody who answers requests may do it, and sizes are told
+    /// in the order in which their pages went.
+    pages: Lane,
+    notifier: Arc<OnceLock<Notifier>>,
 }
 
 impl Adapter {
-    /// An adapter over `tree`.
+    /// An adapter over `tree`, which drops the kernel's pages through `notifier` once that is set.
     #[must_use]
-    pub fn new(tree: Arc<Tree>) -> Self {
+    pub fn new(tree: Arc<Tree>, notifier: Arc<OnceLock<Notifier>>) -> Self {
         Self {
             tree,
+            pages: Lane::new("pcapzst-pages", 1),
+            notifier,
             reads: Lane::new("pcapzst-read", LANE_THREADS),
             names: Lane::new("pcapzst-name", LANE_THREADS),
         }
@@ -58,6 +67,44 @@ impl Adapter {
     fn on_names(&self, job: impl FnOnce(&Tree) + Send + 'static) {
         let tree = Arc::clone(&self.tree);
         self.names.run(move || job(&tree));
+    }
+
+    /// What tells attributes to the kernel, after the pages that must go before are gone.
+    fn teller(&self) -> Teller {
+        Teller {
+            tree: Arc::clone(&self.tree),
+            pages: self.pages.clone(),
+            notifier: Arc::clone(&self.notifier),
+        }
+    }
+}
+
+/// Tells attributes, in order where the kernel holds pages of a growing capture.
+struct Teller {
+    tree: Arc<Tree>,
+    pages: Lane,
+    notifier: Arc<OnceLock<Notifier>>,
+}
+
+impl Teller {
+    fn tell(self, attributes: Attributes, reply: impl FnOnce(&Attributes) + Send + 'static) {
+        let Self {
+            tree,
+            pages,
+            notifier,
+        } = self;
+        if !attributes.is_mapped {
+            return reply(&attributes);
+        }
+        pages.run(move || {
+            if let Some(from) = tree.pages_to_drop(attributes.id, attributes.size)
+                && let (Some(notifier), Ok(from)) = (notifier.get(), i64::try_from(from))
+                && let Err(error) = notifier.inval_inode(INodeNo(attributes.id), from, TO_THE_END)
+            {
+                log::warn!("dropping pages of inode {}: {error}", attributes.id);
+            }
+            reply(&attributes);
+        });
     }
 }
 
@@ -134,13 +181,16 @@ impl Filesystem for Adapter {
 
     fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let name = name.to_owned();
+        let teller = self.teller();
         self.on_names(move |tree| match tree.lookup(parent.0, &name) {
-            Ok(attributes) => reply.entry_with_ttls(
-                &lifetime(&attributes),
-                &ENTRY,
-                &file_attr(&attributes),
-                Generation(0),
-            ),
+            Ok(attributes) => teller.tell(attributes, |attributes| {
+                reply.entry_with_ttls(
+                    &lifetime(attributes),
+                    &ENTRY,
+                    &file_attr(attributes),
+                    Generation(0),
+                );
+            }),
             Err(failure) => reply.error(errno(&failure)),
         });
     }
@@ -150,8 +200,11 @@ impl Filesystem for Adapter {
     }
 
     fn getattr(&self, _req: &Request, ino: INodeNo, fh: Option<FileHandle>, reply: ReplyAttr) {
+        let teller = self.teller();
         self.on_names(move |tree| match tree.getattr(ino.0, fh.map(|fh| fh.0)) {
-            Ok(attributes) => reply.attr(&lifetime(&attributes), &file_attr(&attributes)),
+            Ok(attributes) => teller.tell(attributes, |attributes| {
+                reply.attr(&lifetime(attributes), &file_attr(attributes));
+            }),
             Err(failure) => reply.error(errno(&failure)),
         });
     }
@@ -181,11 +234,17 @@ impl Filesystem for Adapter {
         offset: u64,
         size: u32,
         _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
+        lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        // A read() has an owner; the page cache, filled for mmap or splice, has none.
+        if lock_owner.is_none() {
+            self.tree.note_mapped(fh.0);
+        }
         let size = size as usize;
-        if let Some(bytes) = self.tree.read_cached(fh.0, offset, size) {
+        let mut cached = None;
+        contain(|| cached = self.tree.read_cached(fh.0, offset, size));
+        if let Some(bytes) = cached {
             return reply.data(&bytes);
         }
         let tree = Arc::clone(&self.tree);
@@ -239,10 +298,10 @@ impl Filesystem for Adapter {
     }
 
     fn opendir(&self, _req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        match self.tree.open_folder(ino.0) {
+        contain(|| match self.tree.open_folder(ino.0) {
             Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
             Err(failure) => reply.error(errno(&failure)),
-        }
+        });
     }
 
     fn readdir(
@@ -273,7 +332,7 @@ impl Filesystem for Adapter {
         _flags: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        self.tree.release_folder(fh.0);
+        contain(|| self.tree.release_folder(fh.0));
         reply.ok();
     }
 

@@ -18,11 +18,24 @@ const STACK_BYTES: usize = 512 * 1024;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A bounded set of threads for one kind of work.
+/// A bounded set of threads for one kind of work; its clones are the same set, which ends with the last of them.
+#[derive(Clone)]
 pub struct Lane {
     name: &'static str,
     threads_most: usize,
     shared: Arc<Shared>,
+    /// Held by the lane's clones and not by its threads.
+    _open: Arc<CloseOnDrop>,
+}
+
+/// Ends the threads.
+struct CloseOnDrop(Arc<Shared>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        lock(&self.0.queue).is_closed = true;
+        self.0.changed.notify_all();
+    }
 }
 
 struct Shared {
@@ -51,13 +64,15 @@ impl Lane {
     /// A lane of at most `threads_most` threads, none of which runs yet.
     #[must_use]
     pub fn new(name: &'static str, threads_most: usize) -> Self {
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+        });
         Self {
             name,
             threads_most,
-            shared: Arc::new(Shared {
-                queue: Mutex::default(),
-                changed: Condvar::new(),
-            }),
+            _open: Arc::new(CloseOnDrop(Arc::clone(&shared))),
+            shared,
         }
     }
 
@@ -85,13 +100,6 @@ impl Lane {
         queue.jobs.push_back(Box::new(job));
         drop(queue);
         self.shared.changed.notify_one();
-    }
-}
-
-impl Drop for Lane {
-    fn drop(&mut self) {
-        lock(&self.shared.queue).is_closed = true;
-        self.shared.changed.notify_all();
     }
 }
 

@@ -8,10 +8,11 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use fuser::{Config, Session, SessionACL};
+use nix::fcntl::OFlag;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 
@@ -26,7 +27,7 @@ use crate::tree::{Options, Tree};
 /// Signals that end a mount.
 const ENDING: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
 /// Descriptors of captures that nobody reads: a share of the limit, within these bounds.
-const IDLE_FILES: std::ops::RangeInclusive<u64> = 4..=256;
+const IDLE_FILES: std::ops::RangeInclusive<usize> = 4..=256;
 
 /// Why a mount could not be made, in words for the user.
 #[derive(Debug)]
@@ -63,7 +64,7 @@ pub fn serve(request: &Request, on_ready: impl FnOnce(&Path)) -> Result<(), Moun
     let (source, point) = checked_paths(request)?;
     crate::sys::keep_memory_exact();
     let options = &request.options;
-    let idle_files = raise_descriptor_limit() / 4;
+    let descriptors = raise_descriptor_limit();
     let engine = Engine::new(options.cache_size, options.max_frame_size);
     let tree = Tree::open(
         &source,
@@ -72,8 +73,8 @@ pub fn serve(request: &Request, on_ready: impl FnOnce(&Path)) -> Result<(), Moun
             naming: options.naming.clone(),
             shown: options.shown,
             overrides: options.overrides,
-            idle_files: usize::try_from(idle_files.clamp(*IDLE_FILES.start(), *IDLE_FILES.end()))
-                .unwrap_or(4),
+            idle_files: (descriptors / 4).clamp(*IDLE_FILES.start(), *IDLE_FILES.end()),
+            open_files: descriptors / 2,
         },
     )
     .map_err(failed(source.display()))?;
@@ -114,7 +115,11 @@ fn run(
     let cpus = thread::available_parallelism().map_or(2, usize::from);
     let mut config = Config::default();
     config.n_threads = Some(options.threads.unwrap_or(cpus.max(2)));
-    let session = Session::from_fd(Adapter::new(Arc::new(tree)), device, acl, config)?;
+    let notifier = Arc::new(OnceLock::new());
+    let adapter = Adapter::new(Arc::new(tree), Arc::clone(&notifier));
+    let session = Session::from_fd(adapter, device, acl, config)?;
+    // Set once, before the first request is taken.
+    let _ = notifier.set(session.notifier());
     let session = session.spawn()?;
 
     let for_signals = Arc::clone(mounting);
@@ -152,7 +157,7 @@ pub fn serve_in_background(request: &Request) -> Result<(), MountError> {
         point,
         options: request.options.clone(),
     };
-    let (reader, writer) = nix::unistd::pipe().map_err(failed("pipe"))?;
+    let (reader, writer) = nix::unistd::pipe2(OFlag::O_CLOEXEC).map_err(failed("pipe"))?;
     match fork_single_threaded().map_err(failed("fork"))? {
         Forked::Parent => {
             drop(writer);
@@ -284,13 +289,13 @@ fn is_same(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// Raises the soft limit of open files to the hard one; what it is then.
-fn raise_descriptor_limit() -> u64 {
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
-        return *IDLE_FILES.start();
+/// Raises the soft limit of open files to the hard one; the limit then.
+fn raise_descriptor_limit() -> usize {
+    let limit = match getrlimit(Resource::RLIMIT_NOFILE) {
+        Ok((_, hard)) if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() => hard,
+        Ok((soft, _)) => soft,
+        // POSIX's least.
+        Err(_) => 20,
     };
-    match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
-        Ok(()) => hard,
-        Err(_) => soft,
-    }
+    usize::try_from(limit).unwrap_or(usize::MAX)
 }

@@ -2,6 +2,7 @@
 
 use nix::sys::stat::FileStat;
 
+use super::capture_node::CaptureNode;
 use super::inode::{Node, NodeKind};
 use crate::capture::{Facts, Form, State};
 
@@ -31,7 +32,7 @@ pub type Time = (i64, u32);
 pub enum Lifetime {
     /// Not at all: they change while nobody looks.
     Live,
-    /// A complete capture's: long. Every look-up by name asks anyhow.
+    /// A complete compressed capture's: long. Every look-up by name asks anyhow.
     Settled,
 }
 
@@ -60,6 +61,8 @@ pub struct Attributes {
     pub ctime: Time,
     /// How long this holds.
     pub lifetime: Lifetime,
+    /// Whether [`super::Tree::pages_to_drop`] is to be asked before this is told.
+    pub is_mapped: bool,
 }
 
 impl Attributes {
@@ -86,10 +89,13 @@ impl Attributes {
             atime: time(stat.st_atime, stat.st_atime_nsec),
             mtime: time(stat.st_mtime, stat.st_mtime_nsec),
             ctime: time(stat.st_ctime, stat.st_ctime_nsec),
-            lifetime: match facts.map(|facts| facts.state) {
-                Some(State::Complete) => Lifetime::Settled,
+            lifetime: match (node.capture().map(CaptureNode::form), facts) {
+                (Some(Form::Zst), Some(facts)) if facts.state == State::Complete => {
+                    Lifetime::Settled
+                }
                 _ => Lifetime::Live,
             },
+            is_mapped: node.capture().is_some_and(CaptureNode::is_mapped),
         }
     }
 }

@@ -17,24 +17,64 @@ use super::scan::Found;
 use crate::capture::sync::lock;
 use crate::capture::{Facts, Form, Progress, Source, State};
 
+/// The smallest unit of the page cache.
+const PAGE: u64 = 4096;
+
 /// An open physical file and the capture in it.
 #[derive(Debug)]
 pub struct Opened {
     /// The capture.
     pub source: Source,
     file: Arc<File>,
+    /// The status for which a file that no longer grows was walked; `None` while it grows.
+    settled: Mutex<Option<Stamp>>,
 }
 
 impl Opened {
-    /// `source`, which reads `file`.
+    /// `source`, which reads `file` and was walked when its status was `stat`.
     #[must_use]
-    pub fn new(source: Source, file: Arc<File>) -> Self {
-        Self { source, file }
+    pub fn new(source: Source, file: Arc<File>, stat: &FileStat) -> Self {
+        let settled = (!source.may_grow()).then(|| Stamp::of(stat));
+        Self {
+            source,
+            file,
+            settled: Mutex::new(settled),
+        }
     }
 
     /// The physical file's status now, wherever it has been renamed to.
     pub fn stat(&self) -> Result<FileStat, Failure> {
         Ok(fstat(&self.file)?)
+    }
+
+    /// Whether no name leads to the file any more, so that only its descriptor keeps it on disk.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.stat().is_ok_and(|stat| stat.st_nlink == 0)
+    }
+
+    /// Whether a file that no longer grows still holds what was walked.
+    ///
+    /// # Errors
+    /// [`Failure::Stale`] when it was written over: what would be read now is not what this capture was.
+    pub fn check_unchanged(&self) -> Result<(), Failure> {
+        if self.source.may_grow() {
+            return Ok(());
+        }
+        let now = Stamp::of(&self.stat()?);
+        let settled = *lock(&self.settled);
+        match settled {
+            Some(settled) if settled == now => return Ok(()),
+            Some(settled) if self.source.form() == Form::Zst && !settled.is_written_as(&now) => {
+                return Err(Failure::Stale);
+            }
+            // Renamed, its rights changed, or written over with the time of the last write put back; or a raw file that
+            // is written to under its final name.
+            Some(_) if !self.source.is_as_walked()? => return Err(Failure::Stale),
+            _ => {}
+        }
+        *lock(&self.settled) = Some(now);
+        Ok(())
     }
 }
 
@@ -42,7 +82,8 @@ impl Opened {
 #[derive(Debug)]
 pub struct CaptureNode {
     seen: Mutex<Seen>,
-    fault_told: AtomicBool,
+    /// Somebody reads the growing capture through the page cache: by mmap, splice or sendfile.
+    is_mapped: AtomicBool,
 }
 
 /// What was last seen.
@@ -56,6 +97,8 @@ struct Seen {
     opened: Weak<Opened>,
     /// The content for which the kernel was last told to cache pages.
     cached: Option<Stamp>,
+    /// The size that the kernel was last told.
+    told_size: u64,
 }
 
 /// How the kernel is to read an opened capture.
@@ -82,8 +125,9 @@ impl CaptureNode {
                 facts: opened.source.facts(),
                 opened: Arc::downgrade(opened),
                 cached: None,
+                told_size: 0,
             }),
-            fault_told: AtomicBool::new(false),
+            is_mapped: AtomicBool::new(false),
         }
     }
 
@@ -158,13 +202,25 @@ impl CaptureNode {
     /// Without a FileId on either side the physical file decides: a provisional id is promoted in place.
     #[must_use]
     pub fn is_same(&self, facts: &Facts, stat: &FileStat) -> bool {
+        if facts.is_replaced {
+            return false;
+        }
         let seen = lock(&self.seen);
-        if seen.facts.file_id.is_provisional() || facts.file_id.is_provisional() {
-            seen.stamp.file == Stamp::of(stat).file
-                && (seen.progress == Progress::Partial
-                    || seen.stamp.content() == Stamp::of(stat).content())
-        } else {
-            seen.facts.file_id == facts.file_id
+        let stamp = Stamp::of(stat);
+        match (
+            seen.facts.file_id.is_provisional(),
+            facts.file_id.is_provisional(),
+        ) {
+            (true, _) => {
+                // A raw file that is no pcap never gets an id, and may be written to under its final name.
+                seen.stamp.file == stamp.file
+                    && (seen.progress == Progress::Partial
+                        || seen.form == Form::Raw
+                        || seen.stamp.content() == stamp.content())
+            }
+            // What had a first record and has none is not what it was.
+            (false, true) => false,
+            (false, false) => seen.facts.file_id == facts.file_id,
         }
     }
 
@@ -192,25 +248,55 @@ impl CaptureNode {
         lock(&self.seen).stamp == Stamp::of(stat)
     }
 
-    /// How a new handle is to be read, and remembers it: only the first one after a change drops the kernel's pages.
+    /// How a new handle is to be read: until reads have come through the page cache, each drops what it held before.
     #[must_use]
     pub fn caching(&self) -> Caching {
-        let mut seen = lock(&self.seen);
-        if seen.facts.state != State::Complete {
-            return Caching::Direct;
-        }
-        let stamp = Some(seen.stamp);
-        if seen.cached == stamp {
+        let seen = lock(&self.seen);
+        // A raw file may be written to under its final name too: nothing tells whether it is.
+        if seen.facts.state != State::Complete || seen.form == Form::Raw {
+            Caching::Direct
+        } else if seen.cached == Some(seen.stamp) {
             Caching::Keep
         } else {
-            seen.cached = stamp;
             Caching::Fresh
         }
     }
 
-    /// Whether the fault of this capture is to be logged now: true once.
+    /// Notes that the kernel reads through its page cache what the file with `stamp` holds: the pages of what was there
+    /// before are gone, for the open that dropped them was answered before this read was sent.
+    pub fn note_cached(&self, stamp: Stamp) {
+        let mut seen = lock(&self.seen);
+        if seen.stamp == stamp {
+            seen.cached = Some(stamp);
+        }
+    }
+
+    /// The stamp of the file that was last seen.
     #[must_use]
-    pub fn tell_fault(&self) -> bool {
-        !self.fault_told.swap(true, Ordering::Relaxed)
+    pub fn stamp(&self) -> Stamp {
+        lock(&self.seen).stamp
+    }
+
+    /// Notes that the kernel has read this capture into its page cache though the handle is direct.
+    pub fn note_mapped(&self) {
+        self.is_mapped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the kernel holds pages that have to go before it is told a larger size, or other content.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        self.is_mapped.load(Ordering::Relaxed)
+    }
+
+    /// The offset from which on the kernel has to drop its pages before it is told `size`; `None` if it need not.
+    ///
+    /// When a size grows, the kernel zeroes the rest of the page that held the old end, and a reader of a page that came
+    /// meanwhile sees those zeros (docs/SEMANTICS.md, growing captures). So the page goes first. Calls and the replies that
+    /// follow them must come in one order, from one thread.
+    #[must_use]
+    pub fn pages_to_drop(&self, size: u64) -> Option<u64> {
+        let mut seen = lock(&self.seen);
+        let told = std::mem::replace(&mut seen.told_size, size);
+        (size > told).then_some(told - told % PAGE)
     }
 }

@@ -16,7 +16,8 @@ pub enum Failure {
     NotFolder,
     /// The inode or name is a folder.
     IsFolder,
-    /// The inode's capture is no longer the one its name leads to, and nobody holds it open: look up again.
+    /// The inode's capture is no longer the one its name leads to, and nobody holds it open, or its file was written over:
+    /// look up again. Also an inode that is not known.
     Stale,
     /// The capture cannot be opened: another format, or broken from the start.
     Refused(Fault),
@@ -24,6 +25,8 @@ pub enum Failure {
     Capture(capture::Error),
     /// A system call on the source folder failed.
     Os(Errno),
+    /// As many captures are open as descriptors allow.
+    TooManyOpen,
     /// A write, of whatever kind.
     ReadOnly,
     /// No attribute of that name, or none that has a value now.
@@ -51,11 +54,18 @@ impl Failure {
             Self::Refused(_) => libc::EIO,
             Self::Capture(error) => match error {
                 capture::Error::Io { errno, .. } => *errno,
-                capture::Error::Fault(_) | capture::Error::Zstd(_) => libc::EIO,
+                capture::Error::Fault(_)
+                | capture::Error::Zstd(_)
+                | capture::Error::CutOff
+                | capture::Error::Shrank
+                | capture::Error::Panicked
+                | capture::Error::InputChanged => libc::EIO,
+                capture::Error::Exists(_) => libc::EEXIST,
                 capture::Error::NoMemory(_) => libc::ENOMEM,
                 capture::Error::Busy => libc::EBUSY,
             },
             Self::Os(errno) => *errno as i32,
+            Self::TooManyOpen => libc::EMFILE,
             Self::ReadOnly => libc::EROFS,
             Self::NoAttribute => libc::ENODATA,
             Self::Range => libc::ERANGE,

@@ -1,19 +1,15 @@
-//! Open handles, and captures kept open though no handle is.
+//! Open handles.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use lru::LruCache;
-
-use super::capture_node::Opened;
+use super::capture_node::{CaptureNode, Opened};
 use super::inode::Node;
+use super::origin::Stamp;
 use super::scan::Listed;
 use crate::capture::sync::lock;
-
-/// Memory for frame tables of captures that nobody has open.
-const IDLE_TABLE_BYTES: usize = 16 * 1024 * 1024;
 
 /// An open capture.
 #[derive(Debug)]
@@ -24,6 +20,23 @@ pub struct FileHandle {
     pub opened: Arc<Opened>,
     /// Whether the kernel passes every read on, so that a short answer is no end of the file.
     pub is_direct: bool,
+    /// The file's stamp when it was opened.
+    pub stamp: Stamp,
+}
+
+impl FileHandle {
+    /// The open file that answers this handle's reads.
+    ///
+    /// A direct handle has its own. The page cache belongs to the inode, so what fills it must be what the inode is now,
+    /// whichever handle asks: after a change of form, or a copy over it, the newer file of the same capture.
+    #[must_use]
+    pub fn reads_from(&self) -> Arc<Opened> {
+        let current = self.node.capture().and_then(CaptureNode::opened);
+        match current {
+            Some(current) if !self.is_direct => current,
+            _ => Arc::clone(&self.opened),
+        }
+    }
 }
 
 /// One name in an open folder.
@@ -86,51 +99,5 @@ impl<T> Handles<T> {
     #[must_use]
     pub fn count(&self) -> usize {
         lock(&self.open).len()
-    }
-}
-
-/// Captures kept open for the next reader, least recently used dropped first: bounded in descriptors and table memory.
-#[derive(Debug)]
-pub struct Idle {
-    most: usize,
-    kept: Mutex<LruCache<u64, Arc<Opened>>>,
-}
-
-impl Idle {
-    /// A list of at most `most` captures.
-    #[must_use]
-    pub fn new(most: usize) -> Self {
-        Self {
-            most,
-            kept: Mutex::new(LruCache::unbounded()),
-        }
-    }
-
-    /// Keeps `opened`, the capture of the inode with number `id`, as the most recently used.
-    pub fn keep(&self, id: u64, opened: &Arc<Opened>) {
-        let mut dropped = Vec::new();
-        {
-            let mut kept = lock(&self.kept);
-            dropped.extend(kept.put(id, Arc::clone(opened)));
-            let mut table_bytes: usize = kept
-                .iter()
-                .map(|(_, opened)| opened.source.table_bytes())
-                .sum();
-            while kept.len() > self.most || table_bytes > IDLE_TABLE_BYTES {
-                let Some((_, oldest)) = kept.pop_lru() else {
-                    break;
-                };
-                table_bytes = table_bytes.saturating_sub(oldest.source.table_bytes());
-                dropped.push(oldest);
-            }
-        }
-        // Descriptors are closed here, not under the lock.
-        drop(dropped);
-    }
-
-    /// Lets go of all: descriptors are short.
-    pub fn clear(&self) {
-        let kept = std::mem::replace(&mut *lock(&self.kept), LruCache::unbounded());
-        drop(kept);
     }
 }

@@ -197,12 +197,14 @@ impl Nodes {
         lock(&self.known).by_id.len()
     }
 
-    /// A node for `name` in `parent`, new or the one that has its number already; not yet counted.
+    /// A node for `name` in `parent`: the one that has its number already, if `is_this` says so, or a new one; not yet
+    /// counted.
     pub fn intern(
         &self,
         parent: &Arc<Node>,
         name: &OsStr,
         identity: Identity,
+        is_this: impl Fn(&Node) -> bool,
         kind: impl FnOnce() -> NodeKind,
     ) -> Arc<Node> {
         let path = join(&parent.path(), name);
@@ -210,8 +212,12 @@ impl Nodes {
         loop {
             match self.node(id) {
                 None => break,
-                Some(node) if node.name == name && node.parent_id() == parent.id => return node,
-                // Another path has this number: the next one, as often as it takes.
+                Some(node)
+                    if node.name == name && node.parent_id() == parent.id && is_this(&node) =>
+                {
+                    return node;
+                }
+                // Something else has this number: the next one, as often as it takes.
                 Some(_) => id += 1,
             }
         }

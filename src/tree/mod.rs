@@ -7,6 +7,7 @@ pub mod attr;
 pub mod capture_node;
 pub mod errno;
 pub mod handle;
+pub mod idle;
 pub mod inode;
 pub mod name;
 pub mod origin;
@@ -24,9 +25,10 @@ use nix::sys::statvfs::Statvfs;
 
 use attr::{Attributes, Overrides};
 pub use capture_node::Caching;
-use capture_node::{CaptureNode, Opened};
+use capture_node::CaptureNode;
 use errno::Failure;
-use handle::{FileHandle, FolderEntry, FolderHandle, Handles, Idle};
+use handle::{FileHandle, FolderEntry, FolderHandle, Handles};
+use idle::{Idle, Told};
 pub use inode::ROOT;
 use inode::{Node, NodeKind, Nodes};
 use name::Naming;
@@ -35,7 +37,7 @@ use scan::{Listed, Shown};
 use stats::{Event, Gauges, Stats};
 
 use crate::capture::sync::lock;
-use crate::capture::{Bytes, Engine, OnFault, Progress, State};
+use crate::capture::{Bytes, Engine, Form, OnFault, State};
 
 /// How the tree shows its source.
 #[derive(Clone, Debug)]
@@ -48,6 +50,8 @@ pub struct Options {
     pub overrides: Overrides,
     /// Captures kept open while nobody reads them: descriptors.
     pub idle_files: usize,
+    /// The most open handles: the rest of the descriptors is for look-ups.
+    pub open_files: usize,
 }
 
 impl Default for Options {
@@ -57,6 +61,7 @@ impl Default for Options {
             shown: Shown::Captures,
             overrides: Overrides::default(),
             idle_files: 64,
+            open_files: 512,
         }
     }
 }
@@ -71,6 +76,7 @@ pub struct Tree {
     files: Handles<FileHandle>,
     folders: Handles<FolderHandle>,
     idle: Idle,
+    told: Told,
     stats: Stats,
 }
 
@@ -96,6 +102,7 @@ impl Tree {
             engine,
             files: Handles::default(),
             folders: Handles::default(),
+            told: Told::default(),
             stats: Stats::default(),
         })
     }
@@ -125,7 +132,8 @@ impl Tree {
         let node = self.node(id)?;
         let overrides = &self.options.overrides;
         let Some(capture) = node.capture() else {
-            let stat = self.origin.stat(&node.path())?;
+            let path = node.path();
+            let stat = self.asking(|origin| origin.stat(&path))?;
             return Ok(Attributes::new(&node, &stat, None, overrides));
         };
         let handle = handle.and_then(|number| self.files.find(number));
@@ -134,23 +142,19 @@ impl Tree {
             None => capture.opened(),
         };
         let stat = match opened {
-            Some(opened) if needs_refresh(&opened) => {
+            Some(opened) if opened.source.may_grow() => {
                 opened.source.refresh()?;
                 capture.update_facts(&opened);
                 self.note_fault(&node);
                 opened.stat()?
             }
             Some(opened) => {
-                let stat = opened.stat()?;
-                if capture.holds_for(&stat) {
-                    stat
-                } else {
-                    // Written to, or renamed or removed: then it is served from its descriptor as it is.
-                    match self.resolve_again(&node) {
-                        Err(Failure::Stale) => stat,
-                        outcome => outcome?.1,
-                    }
+                // A raw file is as long as it is; what became of a name is a look-up's business, not a handle's.
+                if opened.source.form() == Form::Raw {
+                    opened.source.refresh()?;
+                    capture.update_facts(&opened);
                 }
+                opened.stat()?
             }
             None => self.resolve_again(&node)?.1,
         };
@@ -168,6 +172,9 @@ impl Tree {
     /// [`Failure::Refused`] for a file that is not in this format, or broken from its start.
     pub fn open_file(&self, id: u64) -> Result<(u64, Caching), Failure> {
         let node = self.node(id)?;
+        if self.files.count() >= self.options.open_files {
+            return Err(Failure::TooManyOpen);
+        }
         let opened = self.opened(&node)?;
         let capture = node.capture().ok_or(Failure::IsFolder)?;
         let facts = opened.source.facts();
@@ -177,10 +184,12 @@ impl Tree {
         self.stats.count(Event::Open);
         self.idle.keep(id, &opened);
         let caching = capture.caching();
+        let stamp = capture.stamp();
         let number = self.files.open(FileHandle {
             node,
             opened,
             is_direct: caching == Caching::Direct,
+            stamp,
         });
         Ok((number, caching))
     }
@@ -189,19 +198,27 @@ impl Tree {
     /// before a fault, which the next read then meets. Blocks on disk and decoding.
     pub fn read(&self, handle: u64, offset: u64, size: usize) -> Result<Bytes, Failure> {
         let handle = self.files.find(handle).ok_or(Failure::Invalid)?;
-        let source = &handle.opened.source;
+        let opened = handle.reads_from();
+        let source = &opened.source;
         let end = offset.saturating_add(size as u64);
-        if needs_refresh(&handle.opened) && end > source.facts().size {
-            source.refresh()?;
+        if source.may_grow() {
+            if end > source.facts().size {
+                source.refresh()?;
+            }
+        } else {
+            opened.check_unchanged()?;
         }
         let on_fault = if handle.is_direct {
             OnFault::ServeGood
         } else {
+            if let Some(capture) = handle.node.capture() {
+                capture.note_cached(handle.stamp);
+            }
             OnFault::Fail
         };
         let bytes = source.read(offset, size, on_fault).inspect_err(|_| {
             if let Some(capture) = handle.node.capture() {
-                capture.update_facts(&handle.opened);
+                capture.update_facts(&opened);
                 self.note_fault(&handle.node);
             }
         })?;
@@ -213,13 +230,30 @@ impl Tree {
     #[must_use]
     pub fn read_cached(&self, handle: u64, offset: u64, size: usize) -> Option<Bytes> {
         let handle = self.files.find(handle)?;
-        let source = &handle.opened.source;
+        let source = &handle.reads_from().source;
         let bytes = source.read_cached(offset, size)?;
-        if bytes.len() < size && needs_refresh(&handle.opened) {
+        if bytes.len() < size && source.may_grow() {
             return None;
         }
         self.stats.count(Event::Read(bytes.len()));
         Some(bytes)
+    }
+
+    /// Notes that the kernel reads a direct handle through its page cache: for mmap, splice or sendfile.
+    pub fn note_mapped(&self, handle: u64) {
+        if let Some(handle) = self.files.find(handle).filter(|handle| handle.is_direct)
+            && let Some(capture) = handle.node.capture()
+        {
+            capture.note_mapped();
+        }
+    }
+
+    /// The offset from which on the kernel's pages of the inode have to go before it is told `size`. For attributes that
+    /// are [`Attributes::is_mapped`]; called from one thread, which then tells the size.
+    #[must_use]
+    pub fn pages_to_drop(&self, id: u64, size: u64) -> Option<u64> {
+        let node = self.nodes.node(id)?;
+        node.capture()?.pages_to_drop(size)
     }
 
     /// Closes the handle.
@@ -258,12 +292,11 @@ impl Tree {
             return Ok(listing);
         }
         let folder = handle.node.path();
-        let names = scan::list(
-            &self.origin,
-            &self.options.naming,
-            &folder,
-            self.options.shown,
-        )?;
+        let is_within = |own| handle.node.is_within(own);
+        let names = self.asking(|origin| {
+            let naming = &self.options.naming;
+            scan::list(origin, naming, &folder, self.options.shown, &is_within)
+        })?;
         let entries = names.into_iter().map(|(name, listed)| FolderEntry {
             id: match listed {
                 Listed::Folder => Some(inode::folder_number(join(&folder, &name).as_os_str())),
@@ -311,7 +344,7 @@ impl Tree {
 
     /// The source file system's figures.
     pub fn statfs(&self) -> Result<Statvfs, Failure> {
-        Ok(self.origin.statvfs()?)
+        self.asking(Origin::statvfs)
     }
 
     /// The counters as one JSON object.
@@ -328,9 +361,4 @@ impl Tree {
         // The kernel names only inodes it was given and has not forgotten.
         self.nodes.node(id).ok_or(Failure::Stale)
     }
-}
-
-/// Whether more of the capture may be on disk than was walked.
-fn needs_refresh(opened: &Opened) -> bool {
-    opened.source.progress() == Progress::Partial || opened.source.facts().state == State::Draining
 }

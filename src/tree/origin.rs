@@ -52,6 +52,13 @@ impl Stamp {
     pub fn content(&self) -> ((u64, u64), (i64, i64)) {
         (self.file, self.mtime)
     }
+
+    /// Whether size and time of the last write are those of `other`: a rename, a change of rights, or a write that has put
+    /// the time back.
+    #[must_use]
+    pub fn is_written_as(&self, other: &Self) -> bool {
+        self.content() == other.content() && self.size == other.size
+    }
 }
 
 /// What an entry of a folder is, as far as the tree cares.

@@ -11,7 +11,7 @@ use super::Tree;
 use super::capture_node::{CaptureNode, Opened};
 use super::errno::Failure;
 use super::inode::{Identity, Node, NodeKind};
-use super::origin::{Stamp, is_file, is_folder, join};
+use super::origin::{Origin, Stamp, is_file, is_folder, join};
 use super::scan::{Found, Shown, find, forms};
 use super::stats::Event;
 use crate::capture::{Form, Progress, Source, State};
@@ -44,7 +44,8 @@ impl Tree {
     ) -> Result<Option<(Arc<Node>, FileStat)>, Failure> {
         let folder = parent.path();
         for _ in 0..ATTEMPTS {
-            let Some(found) = find(&self.origin, &self.options.naming, &folder, name)? else {
+            let find = |origin: &Origin| find(origin, &self.options.naming, &folder, name);
+            let Some(found) = self.asking(find)? else {
                 return Ok(None);
             };
             match self.settle(parent, name, &folder, &found) {
@@ -63,16 +64,19 @@ impl Tree {
         name: &OsStr,
     ) -> Result<(Arc<Node>, FileStat), Failure> {
         let folder = parent.path();
-        let stat = self.origin.stat(&join(&folder, name))?;
+        let stat = self.asking(|origin| origin.stat(&join(&folder, name)))?;
         if is_folder(&stat) {
             let own = (stat.st_dev, stat.st_ino);
             // A link to a folder that holds it would make a tree without end.
             if parent.is_within(own) {
                 return Err(Failure::NotFound);
             }
+            let is_this = |node: &Node| node.capture().is_none();
             let node = self
                 .nodes
-                .intern(parent, name, Identity::Folder, || NodeKind::Folder(own));
+                .intern(parent, name, Identity::Folder, is_this, || {
+                    NodeKind::Folder(own)
+                });
             return Ok((node, stat));
         }
         let is_shown = self.options.shown == Shown::All
@@ -100,6 +104,7 @@ impl Tree {
     ) -> Result<(Arc<Node>, FileStat), Failure> {
         let known = self.nodes.named(parent.id, name);
         let capture = known.as_ref().and_then(|node| node.capture());
+        let mut is_replaced = false;
         if let (Some(node), Some(capture)) = (&known, capture) {
             if capture.is_unchanged(found) {
                 return Ok((Arc::clone(node), found.stat));
@@ -109,11 +114,14 @@ impl Tree {
                     opened.source.rename_seen();
                 }
                 opened.source.refresh()?;
-                if capture.is_same(&opened.source.facts(), &found.stat) {
+                let facts = opened.source.facts();
+                is_replaced = facts.is_replaced;
+                if capture.is_same(&facts, &found.stat) {
                     capture.update(found, &opened);
                     self.idle.keep(node.id, &opened);
                     self.note_fault(node);
-                    return Ok((Arc::clone(node), found.stat));
+                    // Not older than the size: every size has its own time.
+                    return Ok((Arc::clone(node), opened.stat()?));
                 }
             }
         }
@@ -124,13 +132,19 @@ impl Tree {
         };
         let facts = opened.source.facts();
         let node = match (known.as_ref(), capture) {
-            (Some(node), Some(capture)) if capture.is_same(&facts, &found.stat) => {
+            (Some(node), Some(capture)) if !is_replaced && capture.is_same(&facts, &found.stat) => {
                 capture.update(&found, &opened);
                 Arc::clone(node)
             }
             _ => {
                 let identity = CaptureNode::identity(&facts, &Stamp::of(&found.stat));
-                let node = self.nodes.intern(parent, name, identity, || {
+                let is_this = |node: &Node| {
+                    known.as_ref().is_none_or(|known| known.id != node.id)
+                        && node
+                            .capture()
+                            .is_some_and(|capture| capture.is_same(&facts, &found.stat))
+                };
+                let node = self.nodes.intern(parent, name, identity, is_this, || {
                     NodeKind::File(Box::new(CaptureNode::new(&found, &opened)))
                 });
                 if let Some(capture) = node.capture() {
@@ -142,22 +156,16 @@ impl Tree {
         };
         self.idle.keep(node.id, &opened);
         self.note_fault(&node);
-        Ok((node, found.stat))
+        Ok((node, opened.stat()?))
     }
 
-    /// Opens the physical file at `path` and walks it. When descriptors are short, idle ones are given up first.
+    /// Opens the physical file at `path` and walks it.
     fn open_physical(
         &self,
         path: &Path,
         found: &Found,
     ) -> Result<(Arc<Opened>, FileStat), Failure> {
-        let (file, stat) = match self.origin.file(path) {
-            Err(Errno::EMFILE | Errno::ENFILE) => {
-                self.idle.clear();
-                self.origin.file(path)?
-            }
-            outcome => outcome?,
-        };
+        let (file, stat) = self.asking(|origin| origin.file(path))?;
         let file = Arc::new(file);
         let source = Source::open(
             Arc::clone(&self.engine),
@@ -165,7 +173,21 @@ impl Tree {
             found.form,
             found.progress,
         )?;
-        Ok((Arc::new(Opened::new(source, file)), stat))
+        Ok((Arc::new(Opened::new(source, file, &stat)), stat))
+    }
+
+    /// Asks the source folder. When descriptors are short, idle ones are given up first.
+    pub(super) fn asking<T>(
+        &self,
+        ask: impl Fn(&Origin) -> Result<T, Errno>,
+    ) -> Result<T, Failure> {
+        match ask(&self.origin) {
+            Err(Errno::EMFILE | Errno::ENFILE) => {
+                self.idle.clear();
+                Ok(ask(&self.origin)?)
+            }
+            outcome => Ok(outcome?),
+        }
     }
 
     /// The open capture of `node`, opened again if need be.
@@ -228,7 +250,7 @@ impl Tree {
             State::Growing | State::Draining | State::Complete => return,
         };
         if let Some(fault) = &facts.error
-            && capture.tell_fault()
+            && self.told.is_first(node.id)
         {
             self.stats.count(event);
             log::warn!(
@@ -244,6 +266,7 @@ impl Tree {
         let forms = forms(&self.origin, &self.options.naming, folder, &node.name);
         if let [winner, others @ ..] = &forms[..]
             && !others.is_empty()
+            && self.told.is_first(!node.id)
         {
             log::warn!(
                 "{}: stored in {} forms; {} is shown",

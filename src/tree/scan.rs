@@ -99,20 +99,22 @@ fn regular(origin: &Origin, path: &Path) -> Result<Option<FileStat>, Errno> {
     }
 }
 
-/// What the folder at `folder` holds, by logical name.
+/// What the folder at `folder` holds, by logical name. Links to folders that `is_within` knows, by device and inode
+/// number, are left out: they hold this one.
 pub fn list(
     origin: &Origin,
     naming: &Naming,
     folder: &Path,
     shown: Shown,
+    is_within: &dyn Fn((u64, u64)) -> bool,
 ) -> Result<BTreeMap<OsString, Listed>, Errno> {
     let before = origin.stat(folder)?;
-    let mut names = read(origin, naming, folder, shown)?;
+    let mut names = read(origin, naming, folder, shown, is_within)?;
     let after = origin.stat(folder)?;
     if Stamp::of(&before) == Stamp::of(&after) && !is_recent(&before) {
         return Ok(names);
     }
-    let again = read(origin, naming, folder, shown)?;
+    let again = read(origin, naming, folder, shown, is_within)?;
     names.retain(|name, listed| {
         again.contains_key(name) || is_there(origin, naming, folder, name, *listed)
     });
@@ -144,6 +146,7 @@ fn read(
     naming: &Naming,
     folder: &Path,
     shown: Shown,
+    is_within: &dyn Fn((u64, u64)) -> bool,
 ) -> Result<BTreeMap<OsString, Listed>, Errno> {
     let mut names = BTreeMap::new();
     for (physical, kind) in origin.list(folder)? {
@@ -153,6 +156,10 @@ fn read(
                     continue;
                 };
                 if is_folder(&stat) {
+                    // A link to a folder that holds it: a look-up finds nothing there.
+                    if is_within((stat.st_dev, stat.st_ino)) {
+                        continue;
+                    }
                     EntryKind::Folder
                 } else if is_file(&stat) {
                     EntryKind::File

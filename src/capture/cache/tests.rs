@@ -8,8 +8,8 @@ fn key(frame: u64) -> Key {
     Key { source: 1, frame }
 }
 
-fn fill(byte: u8) -> impl FnOnce(&mut [u8]) -> Result<(), Error> {
-    move |out| {
+fn fill(byte: u8) -> impl FnOnce(&mut [u8], &mut [u8]) -> Result<(), Error> {
+    move |out, _| {
         out.fill(byte);
         Ok(())
     }
@@ -21,7 +21,7 @@ fn readers_that_ask_at_once_share_one_decode() {
     let in_decode = Barrier::new(2);
     thread::scope(|scope| {
         scope.spawn(|| {
-            let frame = cache.frame(key(0), 100, |out| {
+            let frame = cache.frame(key(0), 100, 0, |out, _| {
                 in_decode.wait();
                 // The joiners are counted before they wait; the decode ends once all of them are.
                 while cache.stats().joins < 4 {
@@ -35,7 +35,7 @@ fn readers_that_ask_at_once_share_one_decode() {
         in_decode.wait();
         for _ in 0..4 {
             scope.spawn(|| {
-                let frame = cache.frame(key(0), 100, |_| panic!("a second decode"));
+                let frame = cache.frame(key(0), 100, 0, |_, _| panic!("a second decode"));
                 assert_eq!(frame.expect("joined").bytes(), [7; 100]);
             });
         }
@@ -45,21 +45,21 @@ fn readers_that_ask_at_once_share_one_decode() {
 
 #[test]
 fn the_budget_holds_with_frames_in_readers_hands() {
-    let budget = 10 * cost(size_class(1000));
+    let budget = 10 * (cost(size_class(1000)) + cost(0));
     let cache = Cache::new(budget);
     let mut held = Vec::new();
     for frame in 0..10 {
-        held.push(cache.frame(key(frame), 1000, fill(1)).expect("fits"));
+        held.push(cache.frame(key(frame), 1000, 0, fill(1)).expect("fits"));
         assert!(cache.stats().used_bytes <= budget);
     }
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| cache.frame(key(10), 1000, fill(2)).map(|_| ()));
+        let waiting = scope.spawn(|| cache.frame(key(10), 1000, 0, fill(2)).map(|_| ()));
         // The reader that finds no room goes on once another lets go, evicted or not.
         held.clear();
         assert_eq!(waiting.join().expect("no panic"), Ok(()));
     });
     for frame in 11..100 {
-        drop(cache.frame(key(frame), 1000, fill(3)).expect("evicts"));
+        drop(cache.frame(key(frame), 1000, 0, fill(3)).expect("evicts"));
         assert!(cache.stats().used_bytes <= budget);
     }
     assert!(cache.find(key(99)).is_some());
@@ -70,7 +70,7 @@ fn the_budget_holds_with_frames_in_readers_hands() {
 fn tiny_frames_count_their_overhead() {
     let cache = Cache::new(100 * OVERHEAD_BYTES);
     for frame in 0..1000 {
-        drop(cache.frame(key(frame), 1, fill(1)).expect("evicts"));
+        drop(cache.frame(key(frame), 1, 0, fill(1)).expect("evicts"));
     }
     let kept = (0..1000).filter(|frame| cache.find(key(*frame)).is_some());
     assert!(kept.count() < 100);
@@ -78,14 +78,14 @@ fn tiny_frames_count_their_overhead() {
 
 #[test]
 fn a_failed_decode_is_not_kept_and_gives_its_room_back() {
-    let cache = Cache::new(cost(1024));
+    let cache = Cache::new(cost(1024) + cost(0));
     for _ in 0..3 {
-        let failed = cache.frame(key(0), 1000, |_| Err(Error::NoMemory(1)));
+        let failed = cache.frame(key(0), 1000, 0, |_, _| Err(Error::NoMemory(1)));
         assert_eq!(failed.err(), Some(Error::NoMemory(1)));
     }
-    assert!(cache.frame(key(0), 1000, fill(1)).is_ok());
+    assert!(cache.frame(key(0), 1000, 0, fill(1)).is_ok());
     assert_eq!(
-        cache.frame(key(1), 1025, fill(1)).err(),
+        cache.frame(key(1), 1025, 0, fill(1)).err(),
         Some(Error::NoMemory(1025))
     );
 }
@@ -94,8 +94,29 @@ fn a_failed_decode_is_not_kept_and_gives_its_room_back() {
 fn a_panic_in_a_decode_leaves_no_joiner_waiting() {
     let cache = Cache::new(1 << 20);
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        cache.frame(key(0), 10, |_| panic!("decode"))
+        cache.frame(key(0), 10, 0, |_, _| panic!("decode"))
     }));
     assert!(panicked.is_err());
-    assert!(cache.frame(key(0), 10, fill(1)).is_ok());
+    assert!(cache.frame(key(0), 10, 0, fill(1)).is_ok());
+}
+
+#[test]
+fn a_waiter_for_room_wakes_when_a_decode_lands() {
+    let cache = Cache::new(cost(1024) + cost(0));
+    let in_decode = Barrier::new(2);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // Held by nobody but the cache once it has landed: only then can it make room.
+            let landed = cache.frame(key(0), 1000, 0, |_, _| {
+                in_decode.wait();
+                while lock(&cache.shared.state).slots.len() < 2 {
+                    thread::yield_now();
+                }
+                Ok(())
+            });
+            drop(landed.expect("decoded"));
+        });
+        in_decode.wait();
+        assert!(cache.frame(key(1), 1000, 0, fill(1)).is_ok());
+    });
 }

@@ -1,0 +1,39 @@
+//! Frames that do not decode: remembered, so that they are not decoded again and again, and told.
+
+use std::collections::BTreeMap;
+
+use crate::format::Fault;
+
+/// Bad frames remembered. More are decoded again at each read: slower, not wrong.
+const MOST: usize = 1024;
+
+/// The bad frames of one capture, by number.
+#[derive(Debug, Default)]
+pub(super) struct BadFrames {
+    by_frame: BTreeMap<u64, Fault>,
+}
+
+impl BadFrames {
+    /// Remembers the fault of frame number `index`. One whose bytes merely are no longer those that were walked is not kept:
+    /// the next walk may find it whole.
+    pub(super) fn note(&mut self, index: u64, fault: &Fault) {
+        if !fault.kind.is_changed() && self.by_frame.len() < MOST {
+            self.by_frame.insert(index, fault.clone());
+        }
+    }
+
+    /// The fault of frame number `index`.
+    pub(super) fn find(&self, index: u64) -> Option<Fault> {
+        self.by_frame.get(&index).cloned()
+    }
+
+    /// The fault of the first bad frame.
+    pub(super) fn first(&self) -> Option<&Fault> {
+        self.by_frame.values().next()
+    }
+
+    /// Forgets the frames from number `index` on: they are walked again.
+    pub(super) fn forget_from(&mut self, index: u64) {
+        self.by_frame.split_off(&index);
+    }
+}

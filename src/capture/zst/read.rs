@@ -1,0 +1,175 @@
+//! Reads of a compressed capture: from source offsets to frames, decoded or cached, and back to bytes.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{Zst, check_limit};
+use crate::capture::Engine;
+use crate::capture::cache::{Frame, Key};
+use crate::capture::error::Error;
+use crate::capture::source::{Bytes, OnFault, Progress};
+use crate::capture::sync::{lock, read};
+use crate::capture::view::Extent;
+use crate::format::table::Span;
+use crate::format::{Fault, FrameName, SourceOffset};
+
+impl Zst {
+    /// Source bytes from `offset` on, at most `len`; fewer only at the end, or where `on_fault` allows.
+    pub(in crate::capture) fn read(
+        &self,
+        engine: &Engine,
+        progress: Progress,
+        offset: u64,
+        len: usize,
+        on_fault: OnFault,
+    ) -> Result<Bytes, Error> {
+        let read = || {
+            self.gather(offset, len, on_fault, |index, span| {
+                self.frame(engine, index, span)
+            })
+        };
+        let fault = match read() {
+            Err(Error::Fault(fault)) => fault,
+            outcome => return outcome,
+        };
+        let Some(index) = self.frame_index(&fault) else {
+            return Err(fault.into());
+        };
+        // A writer that restarted between two looks has framed these bytes anew: walk them again before they are called
+        // damaged.
+        if progress == Progress::Final || !self.walk_again(engine, progress, index, &fault)? {
+            lock(&self.bad_frames).note(index, &fault);
+            return Err(fault.into());
+        }
+        read().inspect_err(|error| {
+            if let Some(fault) = error.fault()
+                && let Some(index) = self.frame_index(fault)
+            {
+                lock(&self.bad_frames).note(index, fault);
+            }
+        })
+    }
+
+    /// The number of the frame in the table that `fault` is about; `None` for a fault that ended the walk.
+    fn frame_index(&self, fault: &Fault) -> Option<u64> {
+        match fault.frame {
+            FrameName::Data(index) if index < read(&self.view).table.len() as u64 => Some(index),
+            _ => None,
+        }
+    }
+
+    /// As [`Self::read`], if that needs no IO and no decode; `None` otherwise.
+    pub(in crate::capture) fn read_cached(
+        &self,
+        engine: &Engine,
+        offset: u64,
+        len: usize,
+    ) -> Option<Bytes> {
+        let find = |frame, _: &Span| engine.cache.find(self.key(frame)).ok_or(Miss);
+        self.gather(offset, len, OnFault::Fail, find).ok()
+    }
+
+    pub(super) fn gather<E: From<Error>>(
+        &self,
+        offset: u64,
+        len: usize,
+        on_fault: OnFault,
+        mut fetch: impl FnMut(u64, &Span) -> Result<Arc<Frame>, E>,
+    ) -> Result<Bytes, E> {
+        let extent = read(&self.view).extent();
+        let rest = usize::try_from(extent.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let wanted = len.min(rest);
+        if wanted == 0 {
+            return Ok(Bytes::default());
+        }
+        let mut out = Vec::new();
+        while out.len() < wanted {
+            let at = offset + out.len() as u64;
+            let part = match self.part(&extent, at, wanted - out.len(), &mut fetch) {
+                Ok(part) => part,
+                Err(_) if on_fault == OnFault::ServeGood && !out.is_empty() => break,
+                Err(error) => return Err(error),
+            };
+            // A request within one frame is answered from the frame itself.
+            if part.len() == wanted {
+                return Ok(part);
+            }
+            if out.is_empty() {
+                out.try_reserve_exact(wanted)
+                    .map_err(|_| Error::NoMemory(wanted as u64))?;
+            }
+            out.extend_from_slice(&part);
+        }
+        Ok(Bytes::from(out))
+    }
+
+    /// Source bytes from `at` on, at most `len`, within the frame that holds `at`; never empty.
+    fn part<E: From<Error>>(
+        &self,
+        extent: &Extent,
+        at: u64,
+        len: usize,
+        fetch: &mut impl FnMut(u64, &Span) -> Result<Arc<Frame>, E>,
+    ) -> Result<Bytes, E> {
+        if at >= extent.frontier {
+            return Err(extent
+                .fault
+                .clone()
+                .map_or(Error::CutOff, Error::Fault)
+                .into());
+        }
+        let (found, header) = {
+            let view = read(&self.view);
+            let header = view.header.as_ref().map(|header| header.bytes);
+            (view.table.find(SourceOffset::new(at)), header)
+        };
+        let Some((index, span)) = found else {
+            // Below the frontier and before the first frame: the global header.
+            let Some(header) = header else {
+                return Err(Error::CutOff.into());
+            };
+            let start = usize::try_from(at).unwrap_or(usize::MAX);
+            let part = header.get(start..).unwrap_or_default();
+            return Ok(Bytes::from(part[..part.len().min(len)].to_vec()));
+        };
+        let frame = fetch(index as u64, &span)?;
+        let start = usize::try_from(at - span.src_start.as_u64()).unwrap_or(usize::MAX);
+        Ok(Bytes::of_frame(frame, start, len))
+    }
+
+    /// Frame number `index`, decoded and checked.
+    pub(in crate::capture) fn frame(
+        &self,
+        engine: &Engine,
+        index: u64,
+        span: &Span,
+    ) -> Result<Arc<Frame>, Error> {
+        let name = FrameName::Data(index);
+        check_limit(engine, span, name)?;
+        if let Some(fault) = lock(&self.bad_frames).find(index) {
+            return Err(fault.into());
+        }
+        engine.cache.frame(
+            self.key(index),
+            span.src_len,
+            span.phys_len,
+            |out, stored| engine.decoder.decode(&*self.file, span, name, out, stored),
+        )
+    }
+
+    fn key(&self, frame: u64) -> Key {
+        Key {
+            source: self.generation.load(Ordering::Acquire),
+            frame,
+        }
+    }
+}
+
+/// A cache look-up that found nothing.
+struct Miss;
+
+impl From<Error> for Miss {
+    fn from(_: Error) -> Self {
+        Self
+    }
+}
