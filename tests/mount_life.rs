@@ -147,6 +147,19 @@ fn every_way_to_unmount_ends_the_program_well() {
     }
 }
 
+#[test]
+fn a_mount_is_ended_through_a_link_to_it() {
+    let (day, _) = day();
+    let folder = scratch();
+    let link = folder.path().join("link");
+    let mounted = day.mount();
+    let path = mounted.path().to_path_buf();
+    symlink(&path, &link).unwrap();
+    run(pcapzst().arg("umount").arg(&link)).ok();
+    assert!(!is_mounted(&path));
+    mounted.wait();
+}
+
 /// A tmpfs of the test's own.
 struct Tmpfs(PathBuf);
 

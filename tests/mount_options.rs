@@ -13,10 +13,10 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use common::day::{Day, scratch};
-use common::mounted::{Mounted, mount_entry};
+use common::mounted::{Mounted, is_mounted, mount_entry};
 use common::pcap::{Magic, Pcap};
-use common::point::Point;
-use common::{assert_same, pcapzst, run, tool};
+use common::point::{Point, has_ended};
+use common::{assert_same, names, pcapzst, run, sys, tool};
 
 fn day() -> (Day, Pcap) {
     let pcap = Pcap::random(Magic::LeUs, 400, 2000);
@@ -104,7 +104,14 @@ fn called_as_a_mount_helper_it_takes_mounts_order() {
     let helpers = scratch();
     let helper = helpers.path().join("mount.pcapzst");
     symlink(env!("CARGO_BIN_EXE_pcapzst"), &helper).unwrap();
-    for options in [&["-o", "rw,noauto,uid=5"][..], &["-n", "-o", "ro"], &[]] {
+    for options in [
+        &["-o", "rw,noauto,uid=5"][..],
+        &["-n", "-o", "ro"],
+        &["-sn"],
+        &["-ns", "-o", "ro"],
+        &["-nv"],
+        &[],
+    ] {
         let point = Point::new();
         run(std::process::Command::new(&helper)
             .arg(day.source())
@@ -117,5 +124,49 @@ fn called_as_a_mount_helper_it_takes_mounts_order() {
             "a.pcap",
         );
         assert_eq!(mount_entry(point.path()).unwrap().kind, "fuse.pcapzst");
+    }
+}
+
+#[test]
+fn a_fake_mount_mounts_nothing_and_is_a_success() {
+    let (day, _) = day();
+    let helpers = scratch();
+    let helper = helpers.path().join("mount.pcapzst");
+    symlink(env!("CARGO_BIN_EXE_pcapzst"), &helper).unwrap();
+    for options in [&["-f"][..], &["-fn", "-o", "ro"], &["-o", "ro", "-sf"]] {
+        let point = Point::new();
+        run(std::process::Command::new(&helper)
+            .arg(day.source())
+            .arg(point.path())
+            .args(options))
+        .ok();
+        assert!(!is_mounted(point.path()), "{options:?}");
+        assert_eq!(names(point.path()), Vec::<Vec<u8>>::new(), "{options:?}");
+        assert!(point.daemons().is_empty(), "{options:?}");
+    }
+}
+
+#[test]
+fn with_auto_unmount_the_command_returns_while_the_mount_serves() {
+    let (day, pcap) = day();
+    let point = Point::new();
+    run(pcapzst()
+        .args(["mount", "-o", "auto_unmount,allow_other"])
+        .arg(day.source())
+        .arg(point.path()))
+    .ok();
+    assert_same(
+        &fs::read(point.path().join("a.pcap")).unwrap(),
+        &pcap.bytes,
+        "a.pcap",
+    );
+    // The daemon, and the fusermount3 that watches over it.
+    let pids = point.daemons();
+    assert!(!pids.is_empty());
+    let processes: Vec<_> = pids.iter().map(|pid| sys::pidfd(*pid).unwrap()).collect();
+    run(pcapzst().arg("umount").arg(point.path())).ok();
+    assert!(!is_mounted(point.path()));
+    for (pid, process) in pids.iter().zip(&processes) {
+        assert!(has_ended(process, 20_000), "process {pid} still runs");
     }
 }

@@ -229,6 +229,24 @@ fn the_input_is_never_its_own_output() {
 }
 
 #[test]
+fn the_input_is_never_the_partial_file_of_its_output() {
+    let pcap = Pcap::random(Magic::LeUs, 614, 60);
+    let packed = Marked::pack(&pcap, 3000).physical;
+    for (name, out, bytes) in [
+        ("x.pcap.zst.partial", "x.pcap.zst", &packed),
+        ("y.pcap.partial", "y.pcap", &pcap.bytes),
+    ] {
+        let (folder, input) = with(name, bytes);
+        for args in [&["--force"][..], &[]] {
+            let ran = pack(&input, args, &folder.path().join(out)).exits(1);
+            assert!(ran.stderr.contains(name), "{}", ran.stderr);
+            assert_same(&fs::read(&input).unwrap(), bytes, name);
+            assert_eq!(names(folder.path()), [name.as_bytes()]);
+        }
+    }
+}
+
+#[test]
 fn what_is_no_pcap_is_refused_and_left_alone() {
     let pcapng = [&0x0A0D_0D0A_u32.to_le_bytes()[..], &[0; 60]].concat();
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());

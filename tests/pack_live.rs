@@ -10,9 +10,9 @@
 mod common;
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use common::day::scratch;
@@ -35,10 +35,11 @@ impl Live {
     fn start(out: &Path) -> Self {
         let mut command = pcapzst();
         command.args(["pack", "-", "-o"]).arg(out);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        Self::spawn(command.stderr(Stdio::null()))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
         let mut child = command.spawn().unwrap();
         let stdin = child.stdin.take();
         Self { child, stdin }
@@ -179,4 +180,88 @@ fn an_empty_pipe_leaves_no_final_name() {
     let code = live.end();
     assert!(code.is_some_and(|code| code != 0), "{code:?}");
     assert!(!out.exists());
+}
+
+#[test]
+fn a_stream_without_a_header_leaves_nothing_in_the_way_of_the_next_run() {
+    let pcap = Pcap::random(Magic::LeUs, 703, 100);
+    for len in [0, 10] {
+        let folder = scratch();
+        let out = out_in(folder.path());
+        let mut live = Live::start(&out);
+        live.feed(&pcap.bytes[..len]);
+        drop(live.stdin.take());
+        assert_eq!(live.end(), Some(3), "{len} bytes");
+        assert_eq!(names(folder.path()), Vec::<Vec<u8>>::new(), "{len} bytes");
+
+        let mut live = Live::start(&out);
+        live.feed(&pcap.bytes);
+        drop(live.stdin.take());
+        assert_eq!(live.end(), Some(0), "after {len} bytes");
+        assert_same(&decoded(&out), &pcap.bytes, "the next run");
+    }
+}
+
+/// Packs these files into a folder and sends a signal once so many of them are done: the exit code, and all it said.
+fn stopped_after(done: usize, signal: Signal, inputs: &[PathBuf], out: &Path) -> (i32, String) {
+    let mut command = pcapzst();
+    command.args(["pack", "--level", "19"]).args(inputs);
+    command.arg("-o").arg(out).stderr(Stdio::piped());
+    let mut live = Live::spawn(&mut command);
+    let mut stderr = BufReader::new(live.child.stderr.take().unwrap());
+    let mut said = String::new();
+    for _ in 0..done {
+        assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
+    }
+    kill(live.pid(), signal).unwrap();
+    let code = live.end().unwrap();
+    stderr.read_to_string(&mut said).unwrap();
+    (code, said)
+}
+
+#[test]
+fn a_signal_gives_up_a_file_and_begins_no_further_one() {
+    let small = Pcap::of_size(Magic::LeUs, 704, 1 << 20);
+    // At this level it takes many seconds.
+    let large = [small.header(), &small.bytes[24..].repeat(24)].concat();
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let folder = scratch();
+        let out = folder.path().join("out");
+        fs::create_dir(&out).unwrap();
+        let inputs = ["a.pcap", "b.pcap", "c.pcap"].map(|name| folder.path().join(name));
+        fs::write(&inputs[0], &small.bytes[..small.ends[9]]).unwrap();
+        fs::write(&inputs[1], &large).unwrap();
+        fs::write(&inputs[2], &small.bytes).unwrap();
+        let (code, said) = stopped_after(1, signal, &inputs, &out);
+        assert_eq!(code, 1, "{said}");
+        assert!(
+            said.contains("b.pcap") && !said.contains("c.pcap"),
+            "{said}"
+        );
+        assert_eq!(names(&out), [b"a.pcap.zst"], "{signal}");
+    }
+}
+
+#[test]
+fn a_signal_between_small_files_ends_the_command_too() {
+    const FILES: usize = 400;
+    let folder = scratch();
+    let pcap = Pcap::random(Magic::LeUs, 705, 4);
+    let inputs: Vec<_> = (0..FILES)
+        .map(|number| folder.path().join(format!("{number:03}.pcap")))
+        .collect();
+    for input in &inputs {
+        fs::write(input, &pcap.bytes).unwrap();
+    }
+    for done in [1, 2, 5, 13] {
+        let out = folder.path().join(format!("out-{done}"));
+        fs::create_dir(&out).unwrap();
+        let (code, said) = stopped_after(done, Signal::SIGTERM, &inputs, &out);
+        assert_eq!(code, 1, "{said}");
+        let made = names(&out);
+        assert!((done..FILES).contains(&made.len()), "{} made", made.len());
+        assert!(made.iter().all(|name| name.ends_with(b".pcap.zst")));
+        let stops = said.lines().filter(|line| line.contains("signal")).count();
+        assert_eq!((stops, said.lines().count()), (1, made.len() + 1), "{said}");
+    }
 }

@@ -11,6 +11,8 @@ mod common;
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -18,9 +20,9 @@ use std::thread;
 use common::day::scratch;
 use common::frames::Marked;
 use common::mounted::Mounted;
-use common::names;
 use common::pcap::{Magic, Pcap};
 use common::sys::Listing;
+use common::{names, run, tool};
 
 /// A small capture, the same for all: these tests look at names only.
 fn capture() -> Vec<u8> {
@@ -168,4 +170,47 @@ fn a_rewound_listing_shows_what_came_meanwhile() {
     assert!(again.contains(&b"new.pcap".to_vec()));
     assert!(!again.contains(&b"steady-00007.pcap".to_vec()));
     assert_eq!(names(mounted.path()).len(), 50);
+}
+
+#[test]
+fn a_link_to_a_folder_above_is_neither_listed_nor_found() {
+    let source = scratch();
+    for folder in ["a/b", "other"] {
+        fs::create_dir_all(source.path().join(folder)).unwrap();
+        fs::write(source.path().join(folder).join("x.pcap.zst"), capture()).unwrap();
+    }
+    let circles = [
+        (".", "here"),
+        ("../..", "a/b/root"),
+        ("..", "a/b/parent"),
+        (".", "a/b/self"),
+        ("../../a/b", "a/b/by-a-detour"),
+        ("../a/b/..", "a/above"),
+    ];
+    for (target, name) in circles {
+        symlink(target, source.path().join(name)).unwrap();
+    }
+    // Each is fine by itself, and together they are a circle.
+    symlink("../other", source.path().join("a/side")).unwrap();
+    symlink("../a", source.path().join("other/back")).unwrap();
+    let mounted = Mounted::new(source.path(), "");
+    for (folder, wanted) in [
+        ("", &["a", "other"][..]),
+        ("a", &["b", "side"]),
+        ("a/b", &["x.pcap"]),
+        ("a/side", &["x.pcap"]),
+        ("other", &["back", "x.pcap"]),
+        ("other/back", &["b"]),
+    ] {
+        let wanted: Vec<_> = wanted.iter().map(|name| name.as_bytes().to_vec()).collect();
+        assert_eq!(names(&mounted.join(folder)), wanted, "{folder:?}");
+    }
+    let hidden = circles.map(|(_, name)| name);
+    for name in hidden.into_iter().chain(["a/side/back", "other/back/side"]) {
+        let error = fs::symlink_metadata(mounted.join(name)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{name}");
+    }
+    let walked = run(tool("ls").arg("-lR").arg(mounted.path())).ok();
+    assert_eq!(walked.stderr, "");
+    assert_eq!(walked.text().matches("x.pcap").count(), 4);
 }

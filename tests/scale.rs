@@ -10,13 +10,14 @@
 mod common;
 
 use std::collections::HashSet;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use common::day::scratch;
 use common::frames::{Handmade, Marked};
 use common::mounted::Mounted;
 use common::pcap::{Magic, Pcap};
+use common::sys::attribute;
 use common::{assert_same, names, tool};
 
 /// `pcapzst` with at most 256 open files.
@@ -93,6 +94,56 @@ fn twenty_thousand_captures_need_no_more_than_256_descriptors() {
         Some("256"),
         "{limits}"
     );
+}
+
+#[test]
+fn many_open_handles_leave_descriptors_for_everybody_else() {
+    const FILES: usize = 300;
+    let source = scratch();
+    let captures: Vec<_> = (0..FILES)
+        .map(|number| Pcap::random(Magic::LeUs, 71 + number as u64, 5))
+        .collect();
+    for (number, pcap) in captures.iter().enumerate() {
+        let physical = Marked::pack(pcap, 2000).physical;
+        fs::write(
+            source.path().join(format!("{number:03}.pcap.zst")),
+            physical,
+        )
+        .unwrap();
+    }
+    let mounted = Mounted::launch(with_256_descriptors(), source.path(), "");
+    let path = |number: usize| mounted.join(format!("{number:03}.pcap"));
+    let mut open = Vec::new();
+    for number in 0..FILES {
+        match File::open(path(number)) {
+            Ok(file) => open.push((number, file)),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EMFILE), "{number}"),
+        }
+    }
+    assert!(open.len() >= 64, "only {} handles", open.len());
+    for _ in 0..2 {
+        assert_eq!(names(mounted.path()).len(), FILES);
+        for (number, pcap) in captures.iter().enumerate() {
+            let seen = fs::metadata(path(number)).unwrap();
+            assert_eq!(seen.len(), pcap.bytes.len() as u64, "{number}");
+        }
+        for (number, file) in &open {
+            let wanted = &captures[*number].bytes;
+            let mut got = vec![0; wanted.len()];
+            file.read_exact_at(&mut got, 0).unwrap();
+            assert_same(&got, wanted, "an open handle");
+        }
+    }
+    drop(open);
+    // The kernel tells the closes in its own time.
+    let closed = (0..100_000).any(|_| {
+        let stats = attribute(mounted.path(), "user.pcapzst.stats").unwrap();
+        stats.contains("\"open_files\":0,")
+    });
+    assert!(closed, "handles stay open");
+    for (number, pcap) in captures.iter().enumerate() {
+        assert_same(&fs::read(path(number)).unwrap(), &pcap.bytes, "closed");
+    }
 }
 
 #[test]

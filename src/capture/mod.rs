@@ -22,7 +22,7 @@ mod zst;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use error::Error;
-pub use source::{Bytes, Facts, Form, OnFault, Progress, Source, State};
+pub use source::{Bytes, Facts, Form, Known, OnFault, Progress, Source, State};
 
 /// The default of the cache's budget in bytes: 256 MiB.
 pub const CACHE_SIZE: u64 = 256 * 1024 * 1024;

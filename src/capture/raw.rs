@@ -9,7 +9,7 @@ use std::sync::{Arc, RwLock};
 
 use super::error::Error;
 use super::read_at::{ReadAt, read_full};
-use super::source::{Bytes, Facts, OnFault, Progress, State};
+use super::source::{Bytes, Facts, Known, OnFault, Progress, State};
 use super::sync::{Turn, read, write};
 use crate::format::pcap::{GLOBAL_HEADER_LEN, GlobalHeader, LengthRule, RECORD_HEADER_LEN};
 use crate::format::{Fault, FaultKind, FileId, FrameName, PhysicalOffset, SourceOffset};
@@ -36,14 +36,23 @@ struct View {
     /// What is shown: the whole file when final, else the largest frontier there was.
     size: u64,
     is_replaced: bool,
+    /// Whether what is there is known to be this capture: not before the first record of one that was open before is there
+    /// again.
+    is_vouched: bool,
 }
 
 impl Raw {
-    pub(super) fn new(file: Arc<dyn ReadAt>) -> Self {
+    pub(super) fn new(file: Arc<dyn ReadAt>, known: Known) -> Self {
         Self {
             file,
             follow: Turn::new(()),
-            view: RwLock::default(),
+            view: RwLock::new(View {
+                file_id: known.file_id,
+                size: known.size,
+                is_vouched: known.file_id.is_provisional() || known.header.is_some(),
+                header: known.header.map(Ok),
+                ..View::default()
+            }),
         }
     }
 
@@ -63,7 +72,7 @@ impl Raw {
         if !view.is_replaced {
             view.frontier = match (progress, view.header) {
                 (Progress::Final, _) => view.physical_len,
-                (Progress::Partial, Some(Ok(header))) => {
+                (Progress::Partial, Some(Ok(header))) if view.is_vouched => {
                     let start = view.frontier.max(GLOBAL_HEADER_LEN);
                     self.last_whole_record(&header, start, view.physical_len)?
                 }
@@ -98,10 +107,20 @@ impl Raw {
         let is_other_header = matches!(view.header, Some(Ok(before)) if Ok(before) != parsed);
         let is_other_record =
             !view.file_id.is_provisional() && !id.is_provisional() && view.file_id != id;
-        if is_other_header || is_other_record {
+        let was_known = !view.file_id.is_provisional();
+        // A final one is passed through as long as nothing says that it is another capture.
+        let is_replaced = match progress {
+            _ if is_other_record => true,
+            Progress::Final => was_known && id.is_provisional(),
+            Progress::Partial => is_other_header && !was_known,
+        };
+        if is_replaced {
             view.is_replaced = true;
             return Ok(());
         }
+        // With the same header as before, or the same id, it is this capture, so far; another one is withheld until the first
+        // record tells.
+        view.is_vouched = view.file_id == id || (view.is_vouched && !is_other_header);
         view.header = Some(parsed);
         if view.file_id.is_provisional() {
             view.file_id = id;
@@ -159,11 +178,12 @@ impl Raw {
                 Progress::Final => State::Complete,
             },
             size: view.size,
+            frontier: view.size,
             physical_len: view.physical_len,
             frames: 0,
             torn_bytes: view.physical_len.saturating_sub(view.frontier),
             file_id: view.file_id,
-            header: view.header.and_then(Result::ok),
+            header: view.header.and_then(Result::ok).filter(|_| view.is_vouched),
             error,
             is_replaced: view.is_replaced,
         }
@@ -171,7 +191,7 @@ impl Raw {
 
     /// Whether the file still starts as the capture that was opened; true where that cannot be told.
     pub(super) fn is_as_opened(&self) -> Result<bool, Error> {
-        let again = Self::new(Arc::clone(&self.file));
+        let again = Self::new(Arc::clone(&self.file), Known::default());
         again.refresh(Progress::Final)?;
         let (before, now) = (read(&self.view).file_id, read(&again.view).file_id);
         Ok(before.is_provisional() || before == now)
@@ -184,26 +204,24 @@ impl Raw {
         len: usize,
         on_fault: OnFault,
     ) -> Result<Bytes, Error> {
-        let (size, is_replaced) = {
-            let view = read(&self.view);
-            (view.size, view.is_replaced)
+        let view = read(&self.view).clone();
+        // A final file is passed through as it is now, however long it was at the last look. Of a partial one, what lies
+        // behind the last whole record is nothing to show, though it may be there.
+        let (size, there) = match progress {
+            _ if view.is_replaced => (view.size, 0),
+            Progress::Final => {
+                let len = self.file.len().map_err(Error::io("reading the length"))?;
+                (len, len)
+            }
+            Progress::Partial => (view.size, view.frontier),
         };
-        // A final file is passed through as it is now, however long it was at the last look.
-        let rest = match progress {
-            Progress::Final => self.file.len().map_err(Error::io("reading the length"))?,
-            Progress::Partial => size,
-        }
-        .saturating_sub(offset);
-        let wanted = len.min(usize::try_from(rest).unwrap_or(usize::MAX));
+        let within = |end: u64| usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let wanted = len.min(within(size));
         let mut out = Vec::new();
-        out.try_reserve_exact(wanted)
+        out.try_reserve_exact(wanted.min(within(there)))
             .map_err(|_| Error::NoMemory(wanted as u64))?;
-        out.resize(wanted, 0);
-        let got = if is_replaced {
-            0
-        } else {
-            read_full(&*self.file, &mut out, offset).map_err(Error::io("reading"))?
-        };
+        out.resize(wanted.min(within(there)), 0);
+        let got = read_full(&*self.file, &mut out, offset).map_err(Error::io("reading"))?;
         if got < wanted && (got == 0 || on_fault == OnFault::Fail) {
             return Err(Error::CutOff);
         }

@@ -105,11 +105,11 @@ impl Check {
             return Ok(());
         };
         for index in 0.. {
-            let Some(span) = source.span(index) else {
+            let Some((span, decoded)) = source.frame(index) else {
                 break;
             };
             let frame = FrameName::Data(index as u64);
-            let bytes = match source.frame(index as u64, &span) {
+            let bytes = match decoded {
                 Ok(bytes) => bytes,
                 Err(Error::Fault(fault)) => {
                     self.note(fault);

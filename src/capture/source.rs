@@ -82,6 +82,8 @@ pub struct Facts {
     pub state: State,
     /// Bytes it shows: the source frontier; behind a fault in the walk, also the physical bytes that were not mapped.
     pub size: u64,
+    /// Source bytes that were mapped at some time: what is not taken back.
+    pub frontier: u64,
     /// Length of the physical file in bytes.
     pub physical_len: u64,
     /// Data frames that carry bytes; 0 for a raw capture.
@@ -96,6 +98,17 @@ pub struct Facts {
     pub error: Option<Fault>,
     /// The physical file was written over with another capture: nothing of it is shown any more.
     pub is_replaced: bool,
+}
+
+/// What was known of a capture when it was closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// The size that was shown, in source bytes.
+    pub size: u64,
+    /// Its id.
+    pub file_id: FileId,
+    /// Its global header.
+    pub header: Option<GlobalHeader>,
 }
 
 /// What a read gives whose range holds a fault.
@@ -185,10 +198,22 @@ impl Source {
         form: Form,
         progress: Progress,
     ) -> Result<Self, Error> {
+        Self::open_known(engine, file, form, progress, Known::default())
+    }
+
+    /// As [`Self::open`], for a partial file that was open before: what was shown of it is not taken back, and another
+    /// capture in it is told from the one that was known.
+    pub fn open_known(
+        engine: Arc<Engine>,
+        file: Box<dyn ReadAt>,
+        form: Form,
+        progress: Progress,
+        known: Known,
+    ) -> Result<Self, Error> {
         let file: Arc<dyn ReadAt> = Arc::from(file);
         let kind = match form {
-            Form::Raw => Kind::Raw(Raw::new(file)),
-            Form::Zst => Kind::Zst(Box::new(Zst::new(&engine, file))),
+            Form::Raw => Kind::Raw(Raw::new(file, known)),
+            Form::Zst => Kind::Zst(Box::new(Zst::new(&engine, file, known))),
         };
         let source = Self {
             engine,
@@ -284,17 +309,16 @@ impl Source {
         }
     }
 
-    /// The source bytes of data frame number `index` at `span`, decoded and checked.
-    pub fn frame(&self, index: u64, span: &Span) -> Result<Bytes, Error> {
+    /// Data frame number `index`: where it is, and its source bytes, decoded and checked; `None` behind the last and for a
+    /// raw capture.
+    #[must_use]
+    pub fn frame(&self, index: usize) -> Option<(Span, Result<Bytes, Error>)> {
         match &self.kind {
-            Kind::Raw(raw) => {
-                let len = usize::try_from(span.src_len).unwrap_or(usize::MAX);
-                let start = span.src_start.as_u64();
-                raw.read(self.progress(), start, len, OnFault::Fail)
-            }
+            Kind::Raw(_) => None,
             Kind::Zst(zst) => {
-                let frame = zst.frame(&self.engine, index, span)?;
-                Ok(Bytes::of_frame(frame, 0, usize::MAX))
+                let (span, frame) = zst.numbered_frame(&self.engine, index)?;
+                let bytes = frame.map(|frame| Bytes::of_frame(frame, 0, usize::MAX));
+                Some((span, bytes))
             }
         }
     }

@@ -46,6 +46,11 @@ impl Survey {
         Ok(before.crc32 != now.crc32)
     }
 
+    /// Whether the first bytes of the file are remembered.
+    pub(super) fn knows_head(&self) -> bool {
+        self.head.is_some()
+    }
+
     /// The walk, standing where the last step left it.
     pub(super) fn walk(&self) -> &Walk {
         &self.walk

@@ -1,7 +1,9 @@
 //! What has been walked of a compressed capture, as readers see it: table, header, and how the file ended at the last look.
 
+use super::cache::Key;
+use super::source::Known;
 use crate::format::pcap::{GLOBAL_HEADER_LEN, GlobalHeader};
-use crate::format::table::Table;
+use crate::format::table::{Span, Table};
 use crate::format::{Fault, FileId, FrameName, PhysicalOffset, SourceOffset};
 
 /// What has been walked so far.
@@ -16,6 +18,13 @@ pub(super) struct View {
     pub(super) ending: Ending,
     /// The largest source frontier there was: what was shown once is not taken back.
     published: u64,
+    /// What frame numbers are unique within, in the cache; another one whenever frames leave the table.
+    pub(super) generation: u64,
+    /// The global header of the capture that was open before.
+    pub(super) known_header: Option<GlobalHeader>,
+    /// Whether what is there is known to be this capture: not before the first record of one that was open before is there
+    /// again.
+    pub(super) is_vouched: bool,
     /// The file holds another capture than the one whose header and FileId these are.
     pub(super) is_replaced: bool,
 }
@@ -42,22 +51,59 @@ pub(super) struct Extent {
     pub(super) fault: Option<Fault>,
 }
 
-impl Default for View {
-    fn default() -> Self {
-        Self {
-            table: Table::new(SourceOffset::new(GLOBAL_HEADER_LEN)),
-            header: None,
-            file_id: FileId::PROVISIONAL,
-            physical_len: 0,
-            unmapped: 0,
-            ending: Ending::Boundary,
-            published: 0,
-            is_replaced: false,
+/// A frame in the table: which, where, and how the cache knows it.
+pub(super) struct Place {
+    pub(super) index: u64,
+    pub(super) span: Span,
+    generation: u64,
+}
+
+impl Place {
+    pub(super) fn key(&self) -> Key {
+        Key {
+            source: self.generation,
+            frame: self.index,
         }
     }
 }
 
 impl View {
+    /// Nothing walked yet, of a capture of which `known` was shown before.
+    pub(super) fn new(generation: u64, known: Known) -> Self {
+        Self {
+            table: Table::new(SourceOffset::new(GLOBAL_HEADER_LEN)),
+            header: None,
+            file_id: known.file_id,
+            physical_len: 0,
+            unmapped: 0,
+            ending: Ending::Boundary,
+            published: known.size,
+            generation,
+            is_vouched: known.file_id.is_provisional() || known.header.is_some(),
+            known_header: known.header,
+            is_replaced: false,
+        }
+    }
+
+    /// The frame that holds the source byte at `offset`.
+    pub(super) fn find(&self, offset: SourceOffset) -> Option<Place> {
+        let (index, span) = self.table.find(offset)?;
+        Some(self.place_of(index, span))
+    }
+
+    /// Frame number `index`.
+    pub(super) fn place(&self, index: usize) -> Option<Place> {
+        Some(self.place_of(index, self.table.span(index)?))
+    }
+
+    fn place_of(&self, index: usize, span: Span) -> Place {
+        Place {
+            index: index as u64,
+            span,
+            generation: self.generation,
+        }
+    }
+
     pub(super) fn fault(&self) -> Option<&Fault> {
         match &self.ending {
             Ending::Fault(fault) => Some(fault),
@@ -79,7 +125,7 @@ impl View {
     /// Takes the frames that reach past `physical_len` out of the table; the boundary behind the last one that stays, `None`
     /// for the start of the file. The published size stays.
     pub(super) fn cut_back(&mut self, physical_len: PhysicalOffset) -> Option<PhysicalOffset> {
-        self.published = self.published.max(self.frontier());
+        self.published = self.published();
         self.ending = Ending::Boundary;
         let header_end = self.header.as_ref().map(|header| header.end)?;
         if physical_len < header_end {
@@ -92,17 +138,22 @@ impl View {
 
     /// Stops showing bytes of the file: they are another capture's.
     pub(super) fn replace(&mut self) {
-        self.published = self.published.max(self.frontier());
+        self.published = self.published();
         self.table = Table::new(SourceOffset::new(GLOBAL_HEADER_LEN));
         self.ending = Ending::Boundary;
         self.unmapped = 0;
         self.is_replaced = true;
     }
 
+    /// The largest source frontier that was shown.
+    pub(super) fn published(&self) -> u64 {
+        self.published.max(self.frontier())
+    }
+
     fn frontier(&self) -> u64 {
         match &self.header {
-            Some(_) => self.table.end().as_u64(),
-            None => 0,
+            Some(_) if self.is_vouched => self.table.end().as_u64(),
+            _ => 0,
         }
     }
 

@@ -180,10 +180,8 @@ impl Writer {
     /// A source without a whole global header; `EEXIST` when `out` has come to be meanwhile; IO. The partial file stays.
     pub fn finish(&mut self) -> Result<Written, Error> {
         if self.splitter.is_none() {
-            let mut magic = [0; 4];
-            let len = self.pending.len().min(4);
-            magic[..len].copy_from_slice(&self.pending[..len]);
-            return Err(self.fault(FaultKind::NotPcap { magic }).into());
+            let got = self.pending.len() as u64;
+            return Err(self.fault(FaultKind::NoHeader { got }).into());
         }
         self.flush()?;
         self.written.cut_bytes = self.pending.len() as u64;

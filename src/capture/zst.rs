@@ -10,14 +10,14 @@
 
 mod read;
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use super::Engine;
 use super::bad_frame::BadFrames;
+use super::cache::Key;
 use super::error::Error;
 use super::read_at::ReadAt;
-use super::source::{Facts, OnFault, Progress, State};
+use super::source::{Facts, Known, OnFault, Progress, State};
 use super::survey::Survey;
 use super::sync::{Turn, lock, read, write};
 use super::view::{Ending, Header, View};
@@ -40,8 +40,6 @@ pub(super) struct Zst {
     survey: Turn<Survey>,
     view: RwLock<View>,
     bad_frames: Mutex<BadFrames>,
-    /// What frame numbers are unique within, in the cache; a new one whenever frames leave the table.
-    generation: AtomicU64,
 }
 
 /// How a step of the walk went on.
@@ -53,13 +51,12 @@ enum Advance {
 }
 
 impl Zst {
-    pub(super) fn new(engine: &Engine, file: Arc<dyn ReadAt>) -> Self {
+    pub(super) fn new(engine: &Engine, file: Arc<dyn ReadAt>, known: Known) -> Self {
         Self {
             file,
             survey: Turn::new(Survey::default()),
-            view: RwLock::default(),
+            view: RwLock::new(View::new(engine.next_generation(), known)),
             bad_frames: Mutex::default(),
-            generation: AtomicU64::new(engine.next_generation()),
         }
     }
 
@@ -83,12 +80,12 @@ impl Zst {
             view.has_broken_header()
         };
         let physical_len = self.file.len().map_err(Error::io("reading the length"))?;
-        if is_refused {
-            // The walk stands behind the header frame that was no good; its writer may have started over.
-            self.rewind(engine, survey, 0);
-        } else if physical_len < survey.walk().position().as_u64() {
-            self.rewind(engine, survey, physical_len);
-        } else if survey.walk().frames() > 0 && survey.has_other_head(&*self.file)? {
+        // The header frame was no good, or the file is shorter than what was walked, or starts otherwise: its writer has
+        // started over. From the first byte, so that another capture is told by its header and first record.
+        if is_refused
+            || physical_len < survey.walk().position().as_u64()
+            || (survey.walk().frames() > 0 && survey.has_other_head(&*self.file)?)
+        {
             self.rewind(engine, survey, 0);
         }
         survey.forget_window();
@@ -102,6 +99,9 @@ impl Zst {
             ending = self.walk(engine, survey, physical_len, progress)?;
         }
         self.conclude(survey, physical_len, ending);
+        if progress == Progress::Partial && survey.walk().frames() > 0 && !survey.knows_head() {
+            survey.has_other_head(&*self.file)?;
+        }
         self.look_for_split_record(engine)
     }
 
@@ -120,7 +120,7 @@ impl Zst {
             GLOBAL_HEADER_LEN,
             RECORD_HEADER_LEN,
             OnFault::Fail,
-            |index, span| self.frame(engine, index, span),
+            |place| self.frame(engine, place),
         );
         match read {
             Ok(bytes) => {
@@ -173,9 +173,13 @@ impl Zst {
             Step::Skipped | Step::Need { .. } => Advance::More,
             Step::End => Advance::Done(Ending::Boundary),
             Step::Torn(Torn::Zeros) if progress == Progress::Final => {
+                let frame = survey.walk().frame_name();
                 Advance::Done(Ending::Fault(Fault {
-                    kind: FaultKind::NotAFrame { got: [0; 4] },
-                    frame: survey.walk().frame_name(),
+                    kind: match frame {
+                        FrameName::Marker => FaultKind::NotMarked,
+                        _ => FaultKind::NotAFrame { got: [0; 4] },
+                    },
+                    frame,
                     at: survey.walk().position(),
                 }))
             }
@@ -233,8 +237,7 @@ impl Zst {
             None => *survey = Survey::default(),
         }
         lock(&self.bad_frames).forget_from(view.table.len() as u64);
-        self.generation
-            .store(engine.next_generation(), Ordering::Release);
+        view.generation = engine.next_generation();
     }
 
     /// Walks frame number `index`, of which reading met `fault`, and all behind it again; whether that was worth trying: the
@@ -284,7 +287,7 @@ impl Zst {
 
     /// Whether a new walk finds the same capture in the same frames.
     pub(super) fn is_as_walked(&self, engine: &Engine) -> Result<bool, Error> {
-        let again = Self::new(engine, Arc::clone(&self.file));
+        let again = Self::new(engine, Arc::clone(&self.file), Known::default());
         again.refresh(engine, Progress::Final)?;
         let (before, now) = (read(&self.view), read(&again.view));
         Ok(before.file_id == now.file_id && before.table == now.table)
@@ -327,13 +330,18 @@ impl Zst {
     /// Takes a header frame that was walked; after a restart it must be the one that was there.
     fn take_header(&self, header: Header) -> Advance {
         let mut view = write(&self.view);
-        match &view.header {
-            Some(before) if before.bytes != header.bytes => Advance::Replaced,
-            _ => {
-                view.header = Some(header);
-                Advance::More
-            }
+        let is_other = match (&view.header, view.known_header) {
+            (Some(before), _) => before.bytes != header.bytes,
+            (None, Some(before)) => before != header.parsed,
+            (None, None) => false,
+        };
+        if is_other && view.file_id.is_provisional() {
+            return Advance::Replaced;
         }
+        // With the same header as before it is this capture, so far; another one is withheld until the first record tells.
+        view.is_vouched &= !is_other;
+        view.header = Some(header);
+        Advance::More
     }
 
     /// Takes the FileId from the first data frame (format document, section 6), before anything of it is published; after a
@@ -358,6 +366,7 @@ impl Zst {
         } else if id != known {
             return Ok(Err(Advance::Replaced));
         }
+        write(&self.view).is_vouched = true;
         Ok(Ok(()))
     }
 
@@ -374,8 +383,8 @@ impl Zst {
         if check_limit(engine, span, name).is_err() {
             return Ok(None);
         }
-        let key = super::cache::Key {
-            source: self.generation.load(Ordering::Acquire),
+        let key = Key {
+            source: read(&self.view).generation,
             frame: 0,
         };
         let frame = engine
@@ -411,6 +420,7 @@ impl Zst {
         Facts {
             state,
             size: view.extent().size,
+            frontier: view.published(),
             physical_len: view.physical_len,
             frames: view.table.len() as u64,
             torn_bytes: if walk_fault.is_none() {
@@ -419,7 +429,11 @@ impl Zst {
                 0
             },
             file_id: view.file_id,
-            header: view.header.as_ref().map(|header| header.parsed),
+            header: view
+                .header
+                .as_ref()
+                .filter(|_| view.is_vouched)
+                .map(|header| header.parsed),
             error,
             is_replaced: view.is_replaced,
         }

@@ -78,7 +78,7 @@ impl From<&Error> for Exit {
             | Error::InputChanged => Self::Failed,
             Error::Busy => Self::Busy,
             Error::Fault(fault) => match &fault.kind {
-                FaultKind::NotPcap { .. } => Self::Foreign,
+                FaultKind::NotPcap { .. } | FaultKind::NoHeader { .. } => Self::Foreign,
                 FaultKind::Record(record) => match record.kind {
                     RecordFaultKind::Cut { .. } => Self::Incomplete,
                     RecordFaultKind::InclLen { .. } => Self::Damaged,

@@ -19,10 +19,11 @@ use super::args::Pack;
 use super::exit::Exit;
 use super::input::open_regular;
 use super::{complain, progress};
-use crate::capture::Error;
 use crate::capture::sync::lock;
 use crate::capture::writer::{Existing, Options, Writer, Written, partial_path};
+use crate::capture::{Error, Form, Progress};
 use crate::format::frame;
+use crate::tree::name::Naming;
 
 /// Bytes of one piece.
 const PIECE: usize = 256 * 1024;
@@ -205,10 +206,17 @@ fn pack_stream(out: &Path, args: &Pack, stopper: &Stopper) -> Result<(Written, E
         writer.abandon().map_err(&of_output)?;
         return outcome.map(|written| (written, Ending::Whole));
     }
-    let ending = ending.map_err(|error| Problem {
-        path: partial_path(out),
-        error,
-    })?;
+    let ending = match ending {
+        Ok(ending) => ending,
+        Err(error) => {
+            // Whole records that came before are not lost; the first error is the one to tell.
+            let _ = writer.flush();
+            return Err(Problem {
+                path: partial_path(out),
+                error,
+            });
+        }
+    };
     let written = writer.finish().map_err(of_output)?;
     Ok((written, ending))
 }
@@ -282,6 +290,10 @@ fn fill(
             Some(at) => arriving.recv_timeout(at.saturating_duration_since(Instant::now())),
         };
         match event {
+            // Not read on for ever: the pipe may never be empty.
+            Ok(Event::Piece(_)) if stop_at.is_some_and(|at| at <= Instant::now()) => {
+                return Ok(Ending::Stopped);
+            }
             Ok(Event::Piece(piece)) => {
                 let frames = writer.written().frames;
                 writer.write(&piece)?;
@@ -377,14 +389,17 @@ fn read_in_background(mut input: impl Read + Send + 'static, events: SyncSender<
 /// Where `input` is to be packed to; `None` where that cannot be told.
 fn output(input: &Path, args: &Pack) -> Option<PathBuf> {
     let beside = || {
-        let name = input.file_name()?.as_bytes();
-        let name = name
-            .strip_suffix(b".gz")
-            .or(name.strip_suffix(b".zst"))
-            .unwrap_or(name);
-        let mut name = name.to_vec();
-        name.extend(b".zst");
-        Some(PathBuf::from(OsStr::from_bytes(&name)))
+        let name = input.file_name()?;
+        let naming = Naming::default();
+        let logical = match naming.parse(name) {
+            Some(parsed) => parsed.logical,
+            None => OsStr::from_bytes(
+                name.as_bytes()
+                    .strip_suffix(b".gz")
+                    .unwrap_or(name.as_bytes()),
+            ),
+        };
+        Some(naming.physical(logical, Form::Zst, Progress::Final))
     };
     match &args.output {
         Some(folder) if folder.is_dir() => {

@@ -12,13 +12,12 @@ use super::input::Input;
 use super::inspect::describe;
 use super::{complain, progress};
 use crate::capture::report::{self, Verdict, Verification};
-use crate::capture::{Engine, Error, MAX_FRAME_SIZE};
+use crate::capture::{Engine, Error};
 use crate::tree::name::Naming;
 
 /// Checks each file, and each capture in each folder.
 pub(super) fn verify(args: &Verify) -> Exit {
-    // Every frame is looked at once: the cache need hold no more than the largest.
-    let engine = Arc::new(Engine::new(2 * MAX_FRAME_SIZE, MAX_FRAME_SIZE));
+    let engine = Arc::new(Engine::default());
     let mut exit = Exit::Done;
     for path in &args.paths {
         let files = if path.is_dir() {

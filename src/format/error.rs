@@ -70,6 +70,11 @@ pub enum FaultKind {
         /// The first four bytes found, in file order.
         magic: [u8; 4],
     },
+    /// The input ends before its pcap global header is whole.
+    NoHeader {
+        /// Bytes of it that are there.
+        got: u64,
+    },
     /// The bytes at a frame boundary start neither a zstd frame nor a skippable frame.
     NotAFrame {
         /// The first bytes found, in file order.
@@ -174,6 +179,9 @@ impl fmt::Display for FaultKind {
                 magic[3],
                 if *magic == super::pcap::PCAPNG_MAGIC { " (pcapng)" } else { "" },
             ),
+            Self::NoHeader { got } => {
+                write!(f, "wanted a pcap global header of {} bytes, got {got}", super::pcap::GLOBAL_HEADER_LEN)
+            }
             Self::NotAFrame { got } => write!(
                 f,
                 "wanted a zstd or skippable frame, got bytes {:02x} {:02x} {:02x} {:02x}",
@@ -188,7 +196,7 @@ impl fmt::Display for FaultKind {
             }
             Self::ReservedBlock => f.write_str("block type: wanted 0 to 2, got 3 (reserved)"),
             Self::SizeOverBlocks { declared, most } => {
-                write!(f, "content size {declared}, but its blocks hold {most} at most")
+                write!(f, "content size: wanted at most {most}, what its blocks hold, got {declared}")
             }
             Self::TooManyBlocks { most } => write!(f, "blocks: wanted at most {most}, got more"),
             Self::Padded { got, most } => {
@@ -198,9 +206,9 @@ impl fmt::Display for FaultKind {
                 write!(f, "length of source and file: wanted less than {}, got more", super::table::OFFSET_LIMIT)
             }
             Self::OverLimit { declared, limit } => {
-                write!(f, "content size {declared} is over the limit of {limit} (max_frame_size)")
+                write!(f, "content size: wanted at most {limit} (max_frame_size), got {declared}")
             }
-            Self::Undecodable { declared, zstd } => write!(f, "content size {declared}, not decoded: {zstd}"),
+            Self::Undecodable { declared, zstd } => write!(f, "content size: wanted {declared}, got {zstd}"),
             Self::Changed { wanted, got } => {
                 write!(f, "file changed under the reader: wanted content size {} in {} bytes, got ", wanted.0, wanted.1)?;
                 match got {

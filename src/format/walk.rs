@@ -175,6 +175,9 @@ impl Walk {
             Ok(bytes) => bytes,
             Err(need) => return Ok(need),
         };
+        if frame::start(bytes) == Ok(Start::Zeros) {
+            return Ok(Step::Torn(Torn::Zeros));
+        }
         match marker::check(bytes)? {
             Marker::Valid { len } if len <= seen.rest => {
                 self.at = advance(self.at, len)?;

@@ -15,7 +15,7 @@ use super::inode::Identity;
 use super::origin::Stamp;
 use super::scan::Found;
 use crate::capture::sync::lock;
-use crate::capture::{Facts, Form, Progress, Source, State};
+use crate::capture::{Facts, Form, Known, Progress, Source, State};
 
 /// The smallest unit of the page cache.
 const PAGE: u64 = 4096;
@@ -172,6 +172,22 @@ impl CaptureNode {
         }
     }
 
+    /// What a source that is opened again for `found` has to know: of the same partial file, what was shown of it.
+    #[must_use]
+    pub fn known_for(&self, found: &Found) -> Known {
+        let seen = lock(&self.seen);
+        let is_same_file = seen.stamp.file == Stamp::of(&found.stat).file;
+        if is_same_file && seen.form == found.form && seen.progress == Progress::Partial {
+            Known {
+                size: seen.facts.frontier,
+                file_id: seen.facts.file_id,
+                header: seen.facts.header,
+            }
+        } else {
+            Known::default()
+        }
+    }
+
     /// The open source, if somebody still holds it.
     #[must_use]
     pub fn opened(&self) -> Option<Arc<Opened>> {
@@ -215,6 +231,7 @@ impl CaptureNode {
                 // A raw file that is no pcap never gets an id, and may be written to under its final name.
                 seen.stamp.file == stamp.file
                     && (seen.progress == Progress::Partial
+                        || seen.facts.state == State::Draining
                         || seen.form == Form::Raw
                         || seen.stamp.content() == stamp.content())
             }
@@ -226,8 +243,9 @@ impl CaptureNode {
 
     /// Takes over what `opened`, found as `found`, shows now.
     pub fn update(&self, found: &Found, opened: &Arc<Opened>) {
-        let facts = opened.source.facts();
         let mut seen = lock(&self.seen);
+        // Under the lock: what a slower thread saw earlier must not replace what was told since.
+        let facts = opened.source.facts();
         seen.physical.clone_from(&found.physical);
         seen.form = found.form;
         seen.progress = found.progress;
@@ -236,10 +254,13 @@ impl CaptureNode {
         seen.opened = Arc::downgrade(opened);
     }
 
-    /// Takes over what the open source shows now.
-    pub fn update_facts(&self, opened: &Opened) {
-        let facts = opened.source.facts();
-        lock(&self.seen).facts = facts;
+    /// Takes over what `opened` shows now, if it still is the file that the name led to last.
+    pub fn update_facts(&self, opened: &Arc<Opened>) {
+        let mut seen = lock(&self.seen);
+        if std::ptr::eq(seen.opened.as_ptr(), Arc::as_ptr(opened)) {
+            // Under the lock, as in `update`.
+            seen.facts = opened.source.facts();
+        }
     }
 
     /// Whether the facts are those of the file with status `stat`.

@@ -141,29 +141,20 @@ impl Tree {
             Some(handle) => Some(Arc::clone(&handle.opened)),
             None => capture.opened(),
         };
-        let stat = match opened {
-            Some(opened) if opened.source.may_grow() => {
-                opened.source.refresh()?;
-                capture.update_facts(&opened);
-                self.note_fault(&node);
-                opened.stat()?
-            }
-            Some(opened) => {
-                // A raw file is as long as it is; what became of a name is a look-up's business, not a handle's.
-                if opened.source.form() == Form::Raw {
-                    opened.source.refresh()?;
-                    capture.update_facts(&opened);
-                }
-                opened.stat()?
-            }
-            None => self.resolve_again(&node)?.1,
+        let Some(opened) = opened else {
+            let (_, stat) = self.resolve_again(&node)?;
+            let facts = capture.facts();
+            return Ok(Attributes::new(&node, &stat, Some(&facts), overrides));
         };
-        Ok(Attributes::new(
-            &node,
-            &stat,
-            Some(&capture.facts()),
-            overrides,
-        ))
+        // A raw file is as long as it is, whatever its name; what became of a name is a look-up's business, not a handle's.
+        if opened.source.may_grow() || opened.source.form() == Form::Raw {
+            opened.source.refresh()?;
+            capture.update_facts(&opened);
+            self.note_fault(&node);
+        }
+        let facts = opened.source.facts();
+        let stat = opened.stat()?;
+        Ok(Attributes::new(&node, &stat, Some(&facts), overrides))
     }
 
     /// Opens the capture for reading: the handle's number, and how the kernel is to read it.

@@ -14,7 +14,7 @@ use super::inode::{Identity, Node, NodeKind};
 use super::origin::{Origin, Stamp, is_file, is_folder, join};
 use super::scan::{Found, Shown, find, forms};
 use super::stats::Event;
-use crate::capture::{Form, Progress, Source, State};
+use crate::capture::{Form, Known, Progress, Source, State};
 
 /// Attempts at a name whose files come and go while it is resolved.
 const ATTEMPTS: usize = 16;
@@ -125,7 +125,15 @@ impl Tree {
                 }
             }
         }
-        let (opened, stat) = self.open_physical(&join(folder, &found.physical), found)?;
+        let path = join(folder, &found.physical);
+        let shown = capture
+            .filter(|_| !is_replaced)
+            .map(|capture| capture.known_for(found));
+        let (mut opened, mut stat) = self.open_physical(&path, found, shown.unwrap_or_default())?;
+        if opened.source.facts().is_replaced {
+            is_replaced = true;
+            (opened, stat) = self.open_physical(&path, found, Known::default())?;
+        }
         let found = Found {
             stat,
             ..found.clone()
@@ -148,6 +156,14 @@ impl Tree {
                     NodeKind::File(Box::new(CaptureNode::new(&found, &opened)))
                 });
                 if let Some(capture) = node.capture() {
+                    // The name is back with a capture that somebody still has open: that one goes on.
+                    if let Some(before) = capture.opened().filter(|_| capture.is_grown(&found)) {
+                        if found.progress == Progress::Final {
+                            before.source.rename_seen();
+                        }
+                        before.source.refresh()?;
+                        opened = before;
+                    }
                     capture.update(&found, &opened);
                 }
                 self.note_conflict(&node, folder);
@@ -159,19 +175,21 @@ impl Tree {
         Ok((node, opened.stat()?))
     }
 
-    /// Opens the physical file at `path` and walks it.
+    /// Opens the physical file at `path`, of whose capture `known` was shown before, and walks it.
     fn open_physical(
         &self,
         path: &Path,
         found: &Found,
+        known: Known,
     ) -> Result<(Arc<Opened>, FileStat), Failure> {
         let (file, stat) = self.asking(|origin| origin.file(path))?;
         let file = Arc::new(file);
-        let source = Source::open(
+        let source = Source::open_known(
             Arc::clone(&self.engine),
             Box::new(Arc::clone(&file)),
             found.form,
             found.progress,
+            known,
         )?;
         Ok((Arc::new(Opened::new(source, file, &stat)), stat))
     }
@@ -211,7 +229,8 @@ impl Tree {
                 .as_ref()
                 .map(|parent| parent.path())
                 .unwrap_or_default();
-            match self.open_physical(&join(&folder, &found.physical), &found) {
+            let known = capture.known_for(&found);
+            match self.open_physical(&join(&folder, &found.physical), &found, known) {
                 Ok((opened, now)) if capture.holds_for(&now) => {
                     capture.update(&found, &opened);
                     self.idle.keep(node.id, &opened);

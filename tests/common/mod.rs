@@ -13,6 +13,7 @@
 
 pub mod day;
 pub mod frames;
+pub mod growth;
 pub mod mounted;
 pub mod pcap;
 pub mod point;

@@ -45,7 +45,18 @@ impl Mounted {
 
     /// As `new`, with the program and what stands before `mount` of the caller's choice.
     #[track_caller]
-    pub fn launch(mut command: Command, source: &Path, options: &str) -> Self {
+    pub fn launch(command: Command, source: &Path, options: &str) -> Self {
+        Self::launch_for(LIFETIME, command, source, options)
+    }
+
+    /// As `launch`, for a mount that lives longer than others.
+    #[track_caller]
+    pub fn launch_for(
+        lifetime: Duration,
+        mut command: Command,
+        source: &Path,
+        options: &str,
+    ) -> Self {
         let mnt = tempfile::Builder::new()
             .prefix("pcapzst-mnt-")
             .tempdir()
@@ -72,7 +83,7 @@ impl Mounted {
             log: Some(log),
             watchdog: None,
         };
-        mounted.watchdog = Some(guard(mounted.pid(), mounted.path()));
+        mounted.watchdog = Some(guard(mounted.pid(), mounted.path(), lifetime));
         if served.recv_timeout(PATIENCE).is_err() {
             let ended = mounted.end();
             panic!(
@@ -186,11 +197,11 @@ fn collect(stderr: impl BufRead, serving: &Sender<()>) -> String {
 }
 
 /// A thread that ends a mount which outlives its time, so that whoever hangs on it gets an error.
-fn guard(pid: Pid, mnt: &Path) -> (Sender<()>, JoinHandle<()>) {
+fn guard(pid: Pid, mnt: &Path, lifetime: Duration) -> (Sender<()>, JoinHandle<()>) {
     let (done, ended) = channel::<()>();
     let mnt = mnt.to_path_buf();
     let watchdog = thread::spawn(move || {
-        if ended.recv_timeout(LIFETIME) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+        if ended.recv_timeout(lifetime) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
             // MNT_FORCE aborts the connection: it frees readers even when SIGKILL cannot.
             let _ = umount2(&mnt, MntFlags::MNT_FORCE);
             let _ = kill(pid, Signal::SIGKILL);

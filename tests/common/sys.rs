@@ -47,6 +47,61 @@ pub fn read_by_map(file: &File, sharing: Sharing) -> io::Result<Vec<u8>> {
     }
 }
 
+/// A map that is kept while others change the file.
+pub struct Map {
+    start: ptr::NonNull<libc::c_void>,
+    len: usize,
+}
+
+// SAFETY: the map is only ever read, by the kernel, which takes care of what happens to the file meanwhile.
+unsafe impl Send for Map {}
+
+impl Map {
+    /// Maps `len` bytes from `offset`, which must be a multiple of the page size. They may lie behind the file's end.
+    pub fn new(file: &File, offset: usize, len: usize, sharing: Sharing) -> io::Result<Self> {
+        let flags = match sharing {
+            Sharing::Private => libc::MAP_PRIVATE,
+            Sharing::Shared => libc::MAP_SHARED,
+        };
+        // SAFETY: a new read-only map at an address of the kernel's choice, unmapped when the value is dropped.
+        let start = unsafe {
+            let fd = file.as_raw_fd();
+            let offset = libc::off_t::try_from(offset).unwrap();
+            libc::mmap(ptr::null_mut(), len, libc::PROT_READ, flags, fd, offset)
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = ptr::NonNull::new(start).unwrap();
+        Ok(Self { start, len })
+    }
+
+    /// Copies the bytes from `offset` of the map, as a load by this process would find them. The kernel does it: where a
+    /// load would raise SIGBUS, this is EFAULT.
+    pub fn copy(&self, offset: usize, to: &mut [u8]) -> io::Result<()> {
+        assert!(offset + to.len() <= self.len);
+        let wanted = to.len();
+        let from = nix::sys::uio::RemoteIoVec {
+            base: self.start.as_ptr() as usize + offset,
+            len: wanted,
+        };
+        let pid = nix::unistd::Pid::this();
+        let mut into = [io::IoSliceMut::new(to)];
+        let copied = nix::sys::uio::process_vm_readv(pid, &mut into, &[from])?;
+        if copied < wanted {
+            return Err(Errno::EFAULT.into());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: the map is this value's own, and no reference into it exists.
+        unsafe { libc::munmap(self.start.as_ptr(), self.len) };
+    }
+}
+
 /// Moves up to `len` bytes with `copy_file_range`, both positions implied.
 pub fn copy_file_range(from: &File, to: &File, len: usize) -> io::Result<usize> {
     // SAFETY: both descriptors are open for the whole call, and null stands for "use the file's own position".
@@ -90,6 +145,24 @@ pub fn pidfd(pid: i32) -> io::Result<OwnedFd> {
                 .unwrap(),
         )?;
         Ok(OwnedFd::from_raw_fd(fd.try_into().unwrap()))
+    }
+}
+
+/// A descriptor whose reads return once something in the folder is created, written or renamed (inotify(7)).
+pub fn changes_in(folder: &Path) -> io::Result<File> {
+    let folder = c_path(folder);
+    let wanted = libc::IN_CREATE | libc::IN_MODIFY | libc::IN_MOVED_TO;
+    // SAFETY: the string ends with a zero byte; what the first call returns is a new descriptor that nobody else owns.
+    unsafe {
+        let fd = libc::inotify_init1(libc::IN_CLOEXEC);
+        count(fd.try_into().unwrap())?;
+        let file = File::from_raw_fd(fd);
+        count(
+            libc::inotify_add_watch(fd, folder.as_ptr(), wanted)
+                .try_into()
+                .unwrap(),
+        )?;
+        Ok(file)
     }
 }
 

@@ -1,15 +1,14 @@
 //! Reads of a compressed capture: from source offsets to frames, decoded or cached, and back to bytes.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::{Zst, check_limit};
 use crate::capture::Engine;
-use crate::capture::cache::{Frame, Key};
+use crate::capture::cache::Frame;
 use crate::capture::error::Error;
 use crate::capture::source::{Bytes, OnFault, Progress};
 use crate::capture::sync::{lock, read};
-use crate::capture::view::Extent;
+use crate::capture::view::{Extent, Place};
 use crate::format::table::Span;
 use crate::format::{Fault, FrameName, SourceOffset};
 
@@ -23,11 +22,7 @@ impl Zst {
         len: usize,
         on_fault: OnFault,
     ) -> Result<Bytes, Error> {
-        let read = || {
-            self.gather(offset, len, on_fault, |index, span| {
-                self.frame(engine, index, span)
-            })
-        };
+        let read = || self.gather(offset, len, on_fault, |place| self.frame(engine, place));
         let fault = match read() {
             Err(Error::Fault(fault)) => fault,
             outcome => return outcome,
@@ -65,7 +60,7 @@ impl Zst {
         offset: u64,
         len: usize,
     ) -> Option<Bytes> {
-        let find = |frame, _: &Span| engine.cache.find(self.key(frame)).ok_or(Miss);
+        let find = |place: &Place| engine.cache.find(place.key()).ok_or(Miss);
         self.gather(offset, len, OnFault::Fail, find).ok()
     }
 
@@ -74,7 +69,7 @@ impl Zst {
         offset: u64,
         len: usize,
         on_fault: OnFault,
-        mut fetch: impl FnMut(u64, &Span) -> Result<Arc<Frame>, E>,
+        mut fetch: impl FnMut(&Place) -> Result<Arc<Frame>, E>,
     ) -> Result<Bytes, E> {
         let extent = read(&self.view).extent();
         let rest = usize::try_from(extent.size.saturating_sub(offset)).unwrap_or(usize::MAX);
@@ -109,7 +104,7 @@ impl Zst {
         extent: &Extent,
         at: u64,
         len: usize,
-        fetch: &mut impl FnMut(u64, &Span) -> Result<Arc<Frame>, E>,
+        fetch: &mut impl FnMut(&Place) -> Result<Arc<Frame>, E>,
     ) -> Result<Bytes, E> {
         if at >= extent.frontier {
             return Err(extent
@@ -121,47 +116,53 @@ impl Zst {
         let (found, header) = {
             let view = read(&self.view);
             let header = view.header.as_ref().map(|header| header.bytes);
-            (view.table.find(SourceOffset::new(at)), header)
+            (view.find(SourceOffset::new(at)), header)
         };
-        let Some((index, span)) = found else {
-            // Below the frontier and before the first frame: the global header.
-            let Some(header) = header else {
-                return Err(Error::CutOff.into());
-            };
+        let Some(place) = found else {
+            // The global header comes before the first frame; anything else was cut off since the extent was taken.
             let start = usize::try_from(at).unwrap_or(usize::MAX);
-            let part = header.get(start..).unwrap_or_default();
-            return Ok(Bytes::from(part[..part.len().min(len)].to_vec()));
+            let part = header.as_ref().and_then(|header| header.get(start..));
+            return match part {
+                Some(part) if !part.is_empty() => {
+                    Ok(Bytes::from(part[..part.len().min(len)].to_vec()))
+                }
+                _ => Err(Error::CutOff.into()),
+            };
         };
-        let frame = fetch(index as u64, &span)?;
-        let start = usize::try_from(at - span.src_start.as_u64()).unwrap_or(usize::MAX);
+        let frame = fetch(&place)?;
+        let start = usize::try_from(at - place.span.src_start.as_u64()).unwrap_or(usize::MAX);
         Ok(Bytes::of_frame(frame, start, len))
     }
 
-    /// Frame number `index`, decoded and checked.
-    pub(in crate::capture) fn frame(
+    /// Frame number `index` and its bytes, decoded and checked; `None` behind the last. What does not decode is remembered.
+    pub(in crate::capture) fn numbered_frame(
         &self,
         engine: &Engine,
-        index: u64,
-        span: &Span,
-    ) -> Result<Arc<Frame>, Error> {
-        let name = FrameName::Data(index);
-        check_limit(engine, span, name)?;
-        if let Some(fault) = lock(&self.bad_frames).find(index) {
-            return Err(fault.into());
-        }
-        engine.cache.frame(
-            self.key(index),
-            span.src_len,
-            span.phys_len,
-            |out, stored| engine.decoder.decode(&*self.file, span, name, out, stored),
-        )
+        index: usize,
+    ) -> Option<(Span, Result<Arc<Frame>, Error>)> {
+        let place = read(&self.view).place(index)?;
+        let frame = self.frame(engine, &place).inspect_err(|error| {
+            if let Some(fault) = error.fault() {
+                lock(&self.bad_frames).note(place.index, fault);
+            }
+        });
+        Some((place.span, frame))
     }
 
-    fn key(&self, frame: u64) -> Key {
-        Key {
-            source: self.generation.load(Ordering::Acquire),
-            frame,
+    /// The frame at `place`, decoded and checked.
+    pub(super) fn frame(&self, engine: &Engine, place: &Place) -> Result<Arc<Frame>, Error> {
+        let name = FrameName::Data(place.index);
+        let span = &place.span;
+        check_limit(engine, span, name)?;
+        if let Some(fault) = lock(&self.bad_frames).find(place.index) {
+            return Err(fault.into());
         }
+        let (src_len, phys_len) = (span.src_len, span.phys_len);
+        engine
+            .cache
+            .frame(place.key(), src_len, phys_len, |out, stored| {
+                engine.decoder.decode(&*self.file, span, name, out, stored)
+            })
     }
 }
 

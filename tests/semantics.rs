@@ -1,0 +1,234 @@
+//! docs/SEMANTICS.md, quoted fact by fact, each with the tests that hold the product to it.
+//!
+//! A fact that no other test asserts is asserted in `facts/`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs,
+    unreachable_pub,
+    reason = "a failed step of a test is a panic"
+)]
+
+mod common;
+mod facts;
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::Path;
+
+/// Each fact in the document's words, and below it the tests that assert it, as `file: function`.
+const QUOTED: &str = r"
+- [S1] `a.pcap`, `a.pcap.zst`, `a.pcap.partial` and `a.pcap.zst.partial` all appear as `a.pcap`.
+    names.rs: only_the_four_endings_make_a_capture
+- [S2] Where several forms exist, a final one goes before a partial one, and among those a raw one before a compressed one.
+    names.rs: of_several_forms_final_goes_before_partial_and_raw_before_compressed
+- [S3] A capture appears once, however many forms of it exist.
+    names.rs: of_several_forms_final_goes_before_partial_and_raw_before_compressed
+- [S4] Names are bytes: those that are not UTF-8 are shown and opened unchanged.
+    names.rs: names_are_bytes_and_go_round_unchanged
+- [S5] `a.PCAP`, `a.pcap.zst.zst`, `a.pcap.partial.zst` and `a.pcap.gz` are no captures and are not shown.
+    names.rs: only_the_four_endings_make_a_capture
+- [S6] With `-o all` other regular files are shown too, byte for byte under their own names; the physical names of captures are not.
+    names.rs: all_shows_other_regular_files_byte_for_byte
+    facts/names.rs: with_all_a_physical_name_is_not_found
+- [S7] With `-o partial_suffix=.tmp` a file `a.pcap.zst.tmp` is a partial capture, and `a.pcap.partial` is none.
+    facts/names.rs: another_partial_suffix_takes_the_place_of_the_usual_one
+- [S8] A FIFO, socket or device with a capture's name is not shown, and looking it up says ENOENT without blocking.
+    names.rs: what_is_no_regular_file_never_blocks_and_is_no_capture
+    facts/names.rs: a_fifo_socket_or_device_is_not_shown
+- [S9] A symbolic link is followed while its target stays inside SOURCE; one that leaves SOURCE, leads nowhere or runs in a circle is ENOENT, and so is one with an absolute target.
+    names.rs: links_are_followed_inside_the_source_and_nowhere_else
+- [S10] A folder whose name ends in `.pcap` is shown as a folder; a capture of the same logical name hides it.
+    facts/names.rs: a_capture_hides_a_folder_of_its_logical_name
+- [S11] A mount point that is SOURCE, lies in it or contains it is refused with exit code 1, and the message says which of these it is.
+    facts/names.rs: a_mount_point_on_the_source_is_refused_and_called_so
+- [S12] A capture keeps its inode number through the rename from partial to final name.
+    facts/identity.rs: a_number_stays_through_the_rename
+- [S13] A capture keeps its inode number when it is stored raw instead of compressed, or the other way round.
+    facts/identity.rs: a_number_stays_when_the_form_changes
+- [S14] A capture whose first record was there when it was first looked up has the same inode number after an unmount and a new mount.
+    facts/identity.rs: a_number_is_the_same_in_the_next_mount
+- [S15] When a file with another capture takes over a name, the name gets another inode number, and a handle opened before goes on giving the old bytes, though the old file is unlinked.
+    facts/identity.rs: another_capture_gets_another_number_and_old_handles_keep_theirs
+- [S16] A provisional id is promoted in place: the inode number does not change when the first record arrives.
+    facts/identity.rs: a_number_stays_when_the_first_record_arrives
+- [S17] Inode numbers of captures lie from 2^62 on, those of folders from 2^61 to 2^62; the root is 1.
+    facts/identity.rs: numbers_lie_in_the_range_of_their_kind
+- [S18] `st_size` of a capture is its source frontier: for a sound capture the length of the source as far as whole frames, or whole records, are on disk.
+    facts/attributes.rs: the_size_is_what_is_whole_on_disk
+- [S19] The mode is the physical file's without write bits; owner, group and times are the physical file's, to the nanosecond.
+    attributes.rs: times_owner_blocks_and_mode_are_the_physical_files
+    facts/attributes.rs: the_rest_is_the_physical_files_without_write_bits
+- [S20] `-o umask=027` gives files mode 0440 and folders 0550; `-o uid=` and `-o gid=` replace owner and group.
+    facts/attributes.rs: the_options_for_rights_replace_them
+- [S21] `st_blocks` is what the physical file takes on disk, and never 0 when the size is not.
+    facts/attributes.rs: the_rest_is_the_physical_files_without_write_bits
+    facts/attributes.rs: a_file_of_holes_has_a_block
+- [S22] `st_blksize` is 262144.
+    facts/attributes.rs: the_rest_is_the_physical_files_without_write_bits
+- [S23] A folder has link count 1 and size 0, and its times follow the source folder's.
+    facts/attributes.rs: a_folder_has_size_0_and_the_source_folders_times
+- [S24] `statfs` gives the numbers of the source's file system, with a name length of 255.
+    attributes.rs: the_file_systems_numbers_are_the_sources
+- [S25] Of a compressed capture a read gives bytes of frames that were decoded whole and whose length and checksum were found right, and nothing else.
+    bad_tail.rs: no_touched_byte_ever_reads_as_another
+    damage.rs: random_damage_never_shows_a_wrong_byte
+- [S26] A read at or behind the end gives 0 bytes; one across the end gives what there is.
+    copies.rs: reads_round_the_end_are_short_and_no_error
+- [S27] `lseek` with SEEK_DATA gives the offset itself, with SEEK_HOLE the size, and ENXIO at or behind the end.
+    copies.rs: seek_data_and_seek_hole_see_one_run_of_data
+- [S28] A damaged frame's range fails with EIO each time it is read, and frames before and behind it stay readable.
+    facts/damage.rs: a_frame_that_does_not_decode_fails_alone_and_each_time
+- [S29] A read handle opened once a fault is known gives every good byte before it, then EIO.
+    facts/damage.rs: a_frame_that_does_not_decode_fails_alone_and_each_time
+- [S30] A page-cached handle that is the first to meet a bad frame fails at the fault or up to one page before it, never behind it.
+    facts/damage.rs: a_frame_that_does_not_decode_fails_alone_and_each_time
+- [S31] After a walk fault the unmapped rest of the physical file counts in the size, and every read of it is EIO: no reader takes the good part for the whole.
+    facts/damage.rs: behind_a_walk_fault_every_read_fails
+- [S32] A refused capture is listed with size 0; opening it fails with EOPNOTSUPP for another format or version, and with EIO for a broken header frame.
+    facts/damage.rs: a_refused_capture_is_listed_and_not_opened
+- [S33] A torn end is no error: the size ends before it, and so do the reads.
+    bad_tail.rs: every_cut_of_a_final_capture_ends_at_a_whole_frame
+    bad_tail.rs: every_cut_of_a_partial_capture_ends_at_a_whole_frame
+- [S34] Zero bytes at a frame boundary are a torn end in a partial file and damage in a final one.
+    facts/damage.rs: zeros_at_a_boundary_are_torn_in_a_partial_file_and_damage_in_a_final_one
+- [S35] A final raw capture is passed through byte for byte, whatever it holds.
+    facts/damage.rs: a_final_raw_capture_is_passed_through_and_a_partial_one_ends_at_a_record
+- [S36] A partial raw capture ends at its last whole record; half a record and preallocated zeros behind it do not count.
+    facts/damage.rs: a_final_raw_capture_is_passed_through_and_a_partial_one_ends_at_a_record
+    bad_tail.rs: every_cut_of_a_raw_partial_capture_ends_at_a_whole_record
+- [S37] A look-up, a `stat` or `fstat` and a read that reaches the end walk what has come to a partial or draining file: whole frames that are on disk at that moment count, with no timer between.
+    facts/growth.rs: each_kind_of_look_walks_what_has_come
+- [S38] The next read of a handle that is open on a growing capture sees them too.
+    facts/growth.rs: each_kind_of_look_walks_what_has_come
+- [S39] The size of a compressed capture that grows always ends at a frame, so tools never find a packet cut short at its end.
+    facts/growth.rs: the_size_that_grows_always_ends_at_a_frame
+- [S40] `tail -f` and `tail -F` follow a growing capture, and go on through its rename.
+    facts/growth.rs: tail_follows_a_capture_and_its_rename
+- [S51] When a partial file gets shorter, the size that was shown stays; bytes that were cut off give EIO until they are there again, and then the same bytes as before.
+    facts/restart.rs: bytes_that_were_cut_off_fail_until_they_are_there_again
+    restart.rs: a_writer_that_cut_back_and_framed_anew_shows_the_same_capture
+- [S52] Before a partial file is called damaged for a frame that does not decode, the walk goes over that frame once more; a partial file that is refused, or damaged by a walk fault, is served again once its writer has mended it.
+    facts/restart.rs: frames_that_were_framed_anew_are_walked_again_and_not_damage
+    facts/restart.rs: a_mended_partial_file_is_served_again
+- [S53] When another capture is written into the same partial file, the name gets a new inode as soon as that shows, and handles of the old one give old bytes or EIO, never the new capture's.
+    facts/restart.rs: another_capture_in_the_same_partial_file_gets_a_number_of_its_own
+- [S54] A handle that was open on a compressed capture whose file is written over in place gives ESTALE or EIO where it has to go to the disk; a new open gives the new content.
+    facts/restart.rs: a_file_written_over_in_place_fails_in_old_handles_and_is_new_in_others
+- [S41] `listxattr` is empty for every file and folder; an attribute that does not exist is ENODATA.
+    copies.rs: attributes_are_answered_by_name_and_not_listed
+    facts/attributes.rs: a_folder_has_no_attribute_by_name
+- [S42] `user.pcapzst.error` names frame, physical offset, and what was wanted and got.
+    facts/damage.rs: a_frame_that_does_not_decode_fails_alone_and_each_time
+    facts/damage.rs: behind_a_walk_fault_every_read_fails
+- [S43] Whatever would change a file, a folder, a mode, a time or an attribute fails with EROFS, and SOURCE stays as it was.
+    read_only.rs: every_write_is_refused_as_read_only
+    read_only.rs: writing_tools_say_read_only
+- [S44] A listing names each capture that stays exactly once, however many others come and go meanwhile.
+    readdir.rs: what_stays_is_listed_exactly_once_while_others_come_and_go
+- [S45] A listing is fixed when a folder handle is first read and made anew when it is rewound; an offset it gave stays good as long as the handle.
+    facts/names.rs: a_listing_is_fixed_until_it_is_rewound
+    readdir.rs: a_rewound_listing_shows_what_came_meanwhile
+    readdir.rs: a_listing_goes_on_from_any_position_it_gave
+- [S46] SIGTERM, SIGINT and SIGHUP unmount, and the program ends with 0.
+    mount_life.rs: a_signal_unmounts_and_is_a_good_end
+- [S47] When a file is still open at that moment, no path leads into the mount any more, the open file is served to its last close, and then the program ends.
+    mount_life.rs: a_signal_with_an_open_file_lets_it_be_read_to_the_end
+- [S48] What else is mounted on the same path afterwards is left alone.
+    mount_life.rs: another_mount_on_the_path_survives_the_programs_end
+    mount_life.rs: a_signal_after_an_external_unmount_leaves_another_mount_alone
+- [S49] Of several files the worst exit code wins, in the order 2, 1, 6, 4, 3, 5, 0.
+    facts/command.rs: of_several_files_the_worst_exit_code_wins
+- [S50] `zstd -dc` of what `pack` made of a whole capture is that capture, byte for byte.
+    pack.rs: a_capture_is_packed_beside_its_input
+    pack.rs: old_versions_and_odd_but_allowed_records_are_packed_as_they_are
+";
+
+/// A fact: the anchor without its brackets, and the sentence behind it.
+type Fact = (String, String);
+
+/// The list items that begin with an anchor, in order. An item may go on in lines that are indented.
+fn facts_of(document: &str) -> Vec<Fact> {
+    let mut facts: Vec<Fact> = Vec::new();
+    let mut is_open = false;
+    for line in document.lines() {
+        let anchored = line
+            .strip_prefix("- [S")
+            .and_then(|line| line.split_once("] "));
+        if let Some((number, sentence)) = anchored {
+            facts.push((format!("S{number}"), sentence.to_owned()));
+        } else if let (true, Some(more), Some(last)) =
+            (is_open, line.strip_prefix("  "), facts.last_mut())
+        {
+            last.1.push(' ');
+            last.1.push_str(more.trim_start());
+        }
+        is_open = anchored.is_some() || (is_open && line.starts_with("  "));
+    }
+    facts
+}
+
+/// The quoted facts, each with its tests.
+fn quoted() -> Vec<(Fact, Vec<(&'static str, &'static str)>)> {
+    let mut quoted: Vec<(Fact, Vec<_>)> = Vec::new();
+    for line in QUOTED.lines().filter(|line| !line.is_empty()) {
+        match line.strip_prefix("    ") {
+            Some(test) => {
+                let (_, tests) = quoted.last_mut().unwrap();
+                tests.push(test.split_once(": ").unwrap());
+            }
+            None => quoted.push((facts_of(line).remove(0), Vec::new())),
+        }
+    }
+    quoted
+}
+
+fn folder(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+#[test]
+fn every_fact_of_the_document_is_quoted_word_for_word() {
+    let document = fs::read_to_string(folder("docs").join("SEMANTICS.md")).unwrap();
+    let written = facts_of(&document);
+    let anchors: HashSet<_> = written.iter().map(|(anchor, _)| anchor).collect();
+    assert_eq!(anchors.len(), written.len(), "an anchor stands there twice");
+    let quoted: Vec<_> = quoted().into_iter().map(|(fact, _)| fact).collect();
+    let of = |facts: &[Fact]| facts.iter().cloned().collect::<BTreeMap<_, _>>();
+    assert_eq!(of(&quoted).len(), quoted.len(), "an anchor is quoted twice");
+    for fact in &written {
+        assert!(
+            quoted.contains(fact),
+            "not quoted, or in other words: {fact:?}"
+        );
+    }
+    for fact in &quoted {
+        assert!(
+            written.contains(fact),
+            "not in the document, or in other words: {fact:?}"
+        );
+    }
+}
+
+#[test]
+fn every_fact_names_tests_that_exist() {
+    for ((anchor, _), tests) in quoted() {
+        assert!(!tests.is_empty(), "{anchor}: no test");
+        for (file, function) in tests {
+            let text = fs::read_to_string(folder("tests").join(file))
+                .unwrap_or_else(|error| panic!("{anchor}: {file}: {error}"));
+            let is_there = text.contains(&format!("#[test]\nfn {function}() {{"));
+            assert!(is_there, "{anchor}: {file} has no test {function}");
+        }
+    }
+}
+
+#[test]
+fn a_fact_may_go_on_in_the_next_line() {
+    let document = "- [S1] One\n  two.\n- [S2] Three.\n\n  No fact.\n";
+    let wanted = [("S1", "One two."), ("S2", "Three.")];
+    assert_eq!(
+        facts_of(document),
+        wanted.map(|(anchor, sentence)| (anchor.to_owned(), sentence.to_owned()))
+    );
+}
