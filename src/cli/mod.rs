@@ -3,6 +3,7 @@
 pub mod args;
 mod cat;
 pub mod exit;
+mod feed;
 mod input;
 mod inspect;
 mod mount;

@@ -7,17 +7,18 @@
 use std::ffi::OsStr;
 use std::io;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, Notifier, OpenAccMode, OpenFlags, ReplyAttr, ReplyData,
     ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr,
     Request,
 };
 
 use super::lane::{Lane, contain};
-use crate::tree::attr::{Attributes, BLOCK_SIZE, Lifetime, Time};
+use super::reply::{errno, file_attr, lifetime};
+use super::teller::Teller;
 use crate::tree::errno::Failure;
 use crate::tree::handle::FolderEntry;
 use crate::tree::scan::Listed;
@@ -27,14 +28,10 @@ use crate::tree::{Caching, Seek, Tree};
 const LANE_THREADS: usize = 16;
 /// Background requests the kernel keeps in flight; fuser's 16 starve parallel readers.
 const MAX_BACKGROUND: u16 = 64;
-/// Attributes of a complete capture; a look-up by name refreshes them whenever the path is walked.
-const SETTLED: Duration = Duration::from_mins(1);
 /// Names are always asked for: the file behind one may be renamed, replaced or gone the next moment.
 const ENTRY: Duration = Duration::ZERO;
 /// A listing's inode number where it is not known without opening the file; libfuse's `FUSE_UNKNOWN_INO`.
 const UNKNOWN_INODE: u64 = 0xFFFF_FFFF;
-/// The length that `FUSE_NOTIFY_INVAL_INODE` takes for "all that follows".
-const TO_THE_END: i64 = 0;
 /// `NAME_MAX` of the mount.
 const NAME_LEN: u32 = 255;
 
@@ -71,83 +68,7 @@ impl Adapter {
 
     /// What tells attributes to the kernel, after the pages that must go before are gone.
     fn teller(&self) -> Teller {
-        Teller {
-            tree: Arc::clone(&self.tree),
-            pages: self.pages.clone(),
-            notifier: Arc::clone(&self.notifier),
-        }
-    }
-}
-
-/// Tells attributes, in order where the kernel holds pages of a growing capture.
-struct Teller {
-    tree: Arc<Tree>,
-    pages: Lane,
-    notifier: Arc<OnceLock<Notifier>>,
-}
-
-impl Teller {
-    fn tell(self, attributes: Attributes, reply: impl FnOnce(&Attributes) + Send + 'static) {
-        let Self {
-            tree,
-            pages,
-            notifier,
-        } = self;
-        if !attributes.is_mapped {
-            return reply(&attributes);
-        }
-        pages.run(move || {
-            if let Some(from) = tree.pages_to_drop(attributes.id, attributes.size)
-                && let (Some(notifier), Ok(from)) = (notifier.get(), i64::try_from(from))
-                && let Err(error) = notifier.inval_inode(INodeNo(attributes.id), from, TO_THE_END)
-            {
-                log::warn!("dropping pages of inode {}: {error}", attributes.id);
-            }
-            reply(&attributes);
-        });
-    }
-}
-
-fn errno(failure: &Failure) -> Errno {
-    Errno::from_i32(failure.errno())
-}
-
-fn system_time((secs, nanos): Time) -> SystemTime {
-    let nanos = Duration::from_nanos(u64::from(nanos));
-    match u64::try_from(secs) {
-        Ok(secs) => UNIX_EPOCH + Duration::from_secs(secs) + nanos,
-        Err(_) => UNIX_EPOCH - Duration::from_secs(secs.unsigned_abs()) + nanos,
-    }
-}
-
-fn file_attr(attributes: &Attributes) -> FileAttr {
-    FileAttr {
-        ino: INodeNo(attributes.id),
-        size: attributes.size,
-        blocks: attributes.blocks,
-        atime: system_time(attributes.atime),
-        mtime: system_time(attributes.mtime),
-        ctime: system_time(attributes.ctime),
-        crtime: UNIX_EPOCH,
-        kind: if attributes.is_folder {
-            FileType::Directory
-        } else {
-            FileType::RegularFile
-        },
-        perm: attributes.mode,
-        nlink: 1,
-        uid: attributes.uid,
-        gid: attributes.gid,
-        rdev: 0,
-        blksize: BLOCK_SIZE,
-        flags: 0,
-    }
-}
-
-fn lifetime(attributes: &Attributes) -> Duration {
-    match attributes.lifetime {
-        Lifetime::Live => Duration::ZERO,
-        Lifetime::Settled => SETTLED,
+        Teller::new(&self.tree, &self.pages, &self.notifier)
     }
 }
 

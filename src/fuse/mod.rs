@@ -5,4 +5,6 @@ pub mod lane;
 pub mod mountinfo;
 pub mod mounting;
 pub mod options;
+mod reply;
 pub mod session;
+mod teller;

@@ -1,5 +1,6 @@
 //! Budget, sharing and failure of the frame cache.
 
+use super::budget::OVERHEAD_BYTES;
 use super::*;
 use std::sync::Barrier;
 use std::thread;

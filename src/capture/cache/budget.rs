@@ -1,0 +1,101 @@
+//! What counts against the cache's budget, and how room is made within it.
+
+use std::sync::Arc;
+
+use super::{Frame, Slot, State};
+
+/// Memory around a frame's bytes: map entry, reference counts, allocator. So that millions of tiny frames count too.
+pub(super) const OVERHEAD_BYTES: u64 = 256;
+/// The least step between sizes of buffers.
+const SIZE_CLASS_LEAST: usize = 64;
+
+/// Bytes and what they count against the budget.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    pub(super) bytes: Vec<u8>,
+    pub(super) charged: u64,
+}
+
+impl State {
+    /// Two buffers, charged, if the budget has room for both.
+    pub(super) fn take_both(
+        &mut self,
+        capacities: [usize; 2],
+        budget_bytes: u64,
+    ) -> Option<[Buffer; 2]> {
+        let spare = capacities.map(|capacity| self.take_spare(capacity));
+        let charged = |buffer: &Option<Buffer>, capacity| match buffer {
+            Some(_) => 0,
+            None => cost(capacity),
+        };
+        let more = charged(&spare[0], capacities[0]) + charged(&spare[1], capacities[1]);
+        if self.used_bytes + self.spare_bytes + more > budget_bytes {
+            for buffer in spare.into_iter().flatten() {
+                self.used_bytes -= buffer.charged;
+                self.spare_bytes += buffer.charged;
+                self.spare.push(buffer);
+            }
+            return None;
+        }
+        self.used_bytes += more;
+        let [first, second] = spare;
+        let fresh = |capacity| Buffer {
+            bytes: Vec::new(),
+            charged: cost(capacity),
+        };
+        Some([
+            first.unwrap_or_else(|| fresh(capacities[0])),
+            second.unwrap_or_else(|| fresh(capacities[1])),
+        ])
+    }
+
+    /// A spare buffer of exactly `capacity`, a size class, counted as used from now on.
+    fn take_spare(&mut self, capacity: usize) -> Option<Buffer> {
+        let fits = |spare: &Buffer| spare.bytes.capacity() == capacity;
+        let index = self.spare.iter().position(fits)?;
+        let mut spare = self.spare.swap_remove(index);
+        self.spare_bytes -= spare.charged;
+        self.used_bytes += spare.charged;
+        spare.bytes.clear();
+        Some(spare)
+    }
+
+    /// Least recently used frames of at least `bytes` in total; fewer if there are no more. Decodes in flight stay.
+    pub(super) fn evict(&mut self, bytes: u64) -> Vec<Arc<Frame>> {
+        let mut victims = Vec::new();
+        let mut freed = 0;
+        let mut in_flight = Vec::new();
+        while freed < bytes {
+            match self.slots.pop_lru() {
+                Some((_, Slot::Ready(frame))) => {
+                    freed += frame.buffer.charged;
+                    victims.push(frame);
+                }
+                Some(flight) => in_flight.push(flight),
+                None => break,
+            }
+        }
+        for (key, slot) in in_flight {
+            self.slots.put(key, slot);
+        }
+        victims
+    }
+}
+
+/// `len` rounded up to one of eight steps between powers of two, so that frames of nearly one length share buffers.
+pub(super) fn size_class(len: usize) -> usize {
+    let step = (len.next_power_of_two() / 16).max(SIZE_CLASS_LEAST);
+    len.div_ceil(step).saturating_mul(step)
+}
+
+/// The largest frame in source bytes that a cache of `budget_bytes` can decode: beside it there must be room for its
+/// physical bytes, which are hardly more, and for what rounding up adds.
+#[must_use]
+pub fn largest_frame(budget_bytes: u64) -> u64 {
+    budget_bytes / 5 * 2
+}
+
+/// What a buffer of `capacity` counts.
+pub(super) fn cost(capacity: usize) -> u64 {
+    capacity as u64 + OVERHEAD_BYTES
+}
