@@ -46,6 +46,14 @@ fn growing_renamed_and_replaced_captures_are_as_the_model_says() {
 }
 
 #[test]
+fn captures_of_restarted_writers_are_as_the_model_says() {
+    run(Groups {
+        restarts: true,
+        in_place: false,
+    });
+}
+
+#[test]
 fn the_model_agrees_with_a_reader_that_decodes_everything_at_every_look() {
     let groups = Groups {
         restarts: true,

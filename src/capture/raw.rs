@@ -68,11 +68,11 @@ impl Raw {
         if has_shrunk {
             view.frontier = 0;
         }
-        self.look_at_head(&mut view, progress)?;
+        let has_header = self.look_at_head(&mut view, progress)?;
         if !view.is_replaced {
             view.frontier = match (progress, view.header) {
                 (Progress::Final, _) => view.physical_len,
-                (Progress::Partial, Some(Ok(header))) if view.is_vouched => {
+                (Progress::Partial, Some(Ok(header))) if view.is_vouched && has_header => {
                     let start = view.frontier.max(GLOBAL_HEADER_LEN);
                     self.last_whole_record(&header, start, view.physical_len)?
                 }
@@ -87,13 +87,17 @@ impl Raw {
         Ok(())
     }
 
-    /// Reads header and FileId, and compares them with what was known.
-    fn look_at_head(&self, view: &mut View, progress: Progress) -> Result<(), Error> {
+    /// Reads header and FileId, and compares them with what was known; whether a global header is there. Zeros are none:
+    /// a writer may have preallocated them.
+    fn look_at_head(&self, view: &mut View, progress: Progress) -> Result<bool, Error> {
         let mut head = [0; HEAD_LEN];
         let got = read_full(&*self.file, &mut head, 0).map_err(Error::io("reading"))?;
         let Some(header) = head[..got].first_chunk::<24>() else {
-            return Ok(());
+            return Ok(false);
         };
+        if progress == Progress::Partial && header.iter().all(|byte| *byte == 0) {
+            return Ok(false);
+        }
         let parsed = GlobalHeader::parse(header);
         let id = match (parsed, head[24..got].first_chunk()) {
             // Half a record is no record yet: in a partial file its header may still be zeros in part.
@@ -116,7 +120,7 @@ impl Raw {
         };
         if is_replaced {
             view.is_replaced = true;
-            return Ok(());
+            return Ok(true);
         }
         // With the same header as before, or the same id, it is this capture, so far; another one is withheld until the first
         // record tells.
@@ -125,7 +129,7 @@ impl Raw {
         if view.file_id.is_provisional() {
             view.file_id = id;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Source offset behind the last whole, valid record; `start` is a record boundary.

@@ -86,11 +86,11 @@ impl Zst {
         }
         survey.forget_window();
         let mut ending = self.walk(engine, survey, physical_len, progress)?;
-        if matches!(ending, Advance::Done(Ending::Fault(_)))
+        if matches!(ending, Advance::Done(Ending::Fault(_) | Ending::Torn))
             && progress == Progress::Partial
             && !self.is_last_frame_there()?
         {
-            // The walk stood within a frame of a restarted writer's, not at a malformed one.
+            // The walk stood within a frame of a restarted writer's, not at a malformed or torn one.
             self.rewind(engine, survey, 0);
             ending = self.walk(engine, survey, physical_len, progress)?;
         }
@@ -294,7 +294,8 @@ impl Zst {
                 .header
                 .as_ref()
                 .filter(|_| view.is_vouched)
-                .map(|header| header.parsed),
+                .map(|header| header.parsed)
+                .or(view.known_header),
             error,
             is_replaced: view.is_replaced,
         }
