@@ -13,10 +13,8 @@ use crate::format::frame;
 use crate::format::table::Span;
 use crate::format::{Fault, FaultKind, FrameName};
 
-/// Workers kept for reuse; more than that decode at once only under load, and their buffers are given back.
+/// Workers kept for reuse; more than that decode at once only under load.
 const KEPT: usize = 8;
-/// A kept worker's read buffer is at most this large: one over-sized frame must not pin memory for ever.
-const KEPT_BUFFER_BYTES: usize = 1024 * 1024;
 /// The largest window for which [`Decoder::prefix`] streams: 1 MiB, so that its context stays small.
 const PREFIX_WINDOW_LOG: u32 = 20;
 
@@ -28,6 +26,7 @@ pub struct Decoder {
 
 struct Worker {
     context: DCtx<'static>,
+    /// For [`Decoder::prefix`]: one block at most.
     stored: Vec<u8>,
 }
 
@@ -95,10 +94,7 @@ impl Decoder {
         })
     }
 
-    fn give_back(&self, mut worker: Worker) {
-        if worker.stored.capacity() > KEPT_BUFFER_BYTES {
-            worker.stored = Vec::new();
-        }
+    fn give_back(&self, worker: Worker) {
         let mut idle = lock(&self.idle);
         if idle.len() < KEPT {
             idle.push(worker);

@@ -42,6 +42,14 @@ impl Opened {
         }
     }
 
+    /// Looks at the file again: walks what has come, knowing whether its name was seen to be final.
+    pub fn look(&self, progress: Progress) -> Result<(), Failure> {
+        if progress == Progress::Final {
+            self.source.rename_seen();
+        }
+        Ok(self.source.refresh()?)
+    }
+
     /// The physical file's status now, wherever it has been renamed to.
     pub fn stat(&self) -> Result<FileStat, Failure> {
         Ok(fstat(&self.file)?)
@@ -58,9 +66,6 @@ impl Opened {
     /// # Errors
     /// [`Failure::Stale`] when it was written over: what would be read now is not what this capture was.
     pub fn check_unchanged(&self) -> Result<(), Failure> {
-        if self.source.may_grow() {
-            return Ok(());
-        }
         let now = Stamp::of(&self.stat()?);
         let settled = *lock(&self.settled);
         match settled {

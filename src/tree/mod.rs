@@ -142,7 +142,7 @@ impl Tree {
             None => capture.opened(),
         };
         let Some(opened) = opened else {
-            let (_, stat) = self.resolve_again(&node)?;
+            let stat = self.resolve_again(&node)?;
             let facts = capture.facts();
             return Ok(Attributes::new(&node, &stat, Some(&facts), overrides));
         };

@@ -110,10 +110,7 @@ impl Tree {
                 return Ok((Arc::clone(node), found.stat));
             }
             if let Some(opened) = capture.opened().filter(|_| capture.is_grown(found)) {
-                if found.progress == Progress::Final {
-                    opened.source.rename_seen();
-                }
-                opened.source.refresh()?;
+                opened.look(found.progress)?;
                 let facts = opened.source.facts();
                 is_replaced = facts.is_replaced;
                 if capture.is_same(&facts, &found.stat) {
@@ -158,10 +155,7 @@ impl Tree {
                 if let Some(capture) = node.capture() {
                     // The name is back with a capture that somebody still has open: that one goes on.
                     if let Some(before) = capture.opened().filter(|_| capture.is_grown(&found)) {
-                        if found.progress == Progress::Final {
-                            before.source.rename_seen();
-                        }
-                        before.source.refresh()?;
+                        before.look(found.progress)?;
                         opened = before;
                     }
                     capture.update(&found, &opened);
@@ -217,18 +211,15 @@ impl Tree {
         if let Some(opened) = capture.opened() {
             return Ok(opened);
         }
+        let folder = node.parent.as_ref().map(|parent| parent.path());
+        let folder = folder.unwrap_or_default();
         for _ in 0..ATTEMPTS {
-            let (resolved, stat) = self.resolve_again(node)?;
+            let stat = self.resolve_again(node)?;
             if let Some(opened) = capture.opened() {
                 return Ok(opened);
             }
             // Unchanged, so resolving it opened nothing; or the idle list had no room for it.
             let found = capture.found(stat);
-            let folder = resolved
-                .parent
-                .as_ref()
-                .map(|parent| parent.path())
-                .unwrap_or_default();
             let known = capture.known_for(&found);
             match self.open_physical(&join(&folder, &found.physical), &found, known) {
                 Ok((opened, now)) if capture.holds_for(&now) => {
@@ -244,14 +235,14 @@ impl Tree {
         Err(Failure::Stale)
     }
 
-    /// Resolves the name of `node` anew.
+    /// Resolves the name of `node` anew: the status of its physical file.
     ///
     /// # Errors
     /// [`Failure::Stale`] when it no longer leads to this node.
-    pub(super) fn resolve_again(&self, node: &Arc<Node>) -> Result<(Arc<Node>, FileStat), Failure> {
+    pub(super) fn resolve_again(&self, node: &Arc<Node>) -> Result<FileStat, Failure> {
         let parent = node.parent.as_ref().ok_or(Failure::IsFolder)?;
         match self.resolve(parent, &node.name) {
-            Ok((resolved, stat)) if resolved.id == node.id => Ok((resolved, stat)),
+            Ok((resolved, stat)) if resolved.id == node.id => Ok(stat),
             Ok(_) | Err(Failure::NotFound) => Err(Failure::Stale),
             Err(failure) => Err(failure),
         }

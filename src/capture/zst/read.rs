@@ -32,17 +32,22 @@ impl Zst {
         };
         // A writer that restarted between two looks has framed these bytes anew: walk them again before they are called
         // damaged.
-        if progress == Progress::Final || !self.walk_again(engine, progress, index, &fault)? {
-            lock(&self.bad_frames).note(index, &fault);
-            return Err(fault.into());
+        let outcome =
+            if progress == Progress::Partial && self.walk_again(engine, progress, index, &fault)? {
+                read()
+            } else {
+                Err(fault.into())
+            };
+        outcome.inspect_err(|error| self.note_bad_frame(error))
+    }
+
+    /// Remembers that a frame of the table does not decode, if that is what `error` says.
+    fn note_bad_frame(&self, error: &Error) {
+        if let Some(fault) = error.fault()
+            && let Some(index) = self.frame_index(fault)
+        {
+            lock(&self.bad_frames).note(index, fault);
         }
-        read().inspect_err(|error| {
-            if let Some(fault) = error.fault()
-                && let Some(index) = self.frame_index(fault)
-            {
-                lock(&self.bad_frames).note(index, fault);
-            }
-        })
     }
 
     /// The number of the frame in the table that `fault` is about; `None` for a fault that ended the walk.
@@ -141,11 +146,9 @@ impl Zst {
         index: usize,
     ) -> Option<(Span, Result<Arc<Frame>, Error>)> {
         let place = read(&self.view).place(index)?;
-        let frame = self.frame(engine, &place).inspect_err(|error| {
-            if let Some(fault) = error.fault() {
-                lock(&self.bad_frames).note(place.index, fault);
-            }
-        });
+        let frame = self
+            .frame(engine, &place)
+            .inspect_err(|error| self.note_bad_frame(error));
         Some((place.span, frame))
     }
 
