@@ -32,6 +32,13 @@ impl BadFrames {
         self.by_frame.values().next()
     }
 
+    /// Takes over what `others` remembers.
+    pub(super) fn append(&mut self, others: Self) {
+        for (index, fault) in others.by_frame {
+            self.note(index, &fault);
+        }
+    }
+
     /// Forgets the frames from number `index` on: they are walked again.
     pub(super) fn forget_from(&mut self, index: u64) {
         self.by_frame.split_off(&index);

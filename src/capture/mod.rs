@@ -8,13 +8,12 @@ pub mod cache;
 pub mod decode;
 pub mod error;
 mod raw;
+mod reach;
 pub mod read_at;
 pub mod report;
-
 pub mod source;
-pub(crate) mod sync;
-
 mod survey;
+pub(crate) mod sync;
 mod view;
 pub mod writer;
 mod zst;
@@ -22,6 +21,7 @@ mod zst;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use error::Error;
+pub use reach::Reach;
 pub use source::{Bytes, Facts, Form, Known, OnFault, Progress, Source, State};
 
 /// The default of the cache's budget in bytes: 256 MiB.

@@ -8,6 +8,7 @@
 use std::sync::{Arc, RwLock};
 
 use super::error::Error;
+use super::reach::{Reach, WALK_STEP};
 use super::read_at::{ReadAt, read_full};
 use super::source::{Bytes, Facts, Known, OnFault, Progress, State};
 use super::sync::{Turn, read, write};
@@ -21,7 +22,9 @@ const HEAD_LEN: usize = 24 + RECORD_HEADER_LEN;
 
 pub(super) struct Raw {
     file: Arc<dyn ReadAt>,
-    follow: Turn<()>,
+    /// Behind the last whole record that was followed; before the view's frontier only while a file that got shorter is
+    /// followed anew.
+    follow: Turn<u64>,
     view: RwLock<View>,
 }
 
@@ -31,7 +34,7 @@ struct View {
     header: Option<Result<GlobalHeader, [u8; 4]>>,
     file_id: FileId,
     physical_len: u64,
-    /// Behind the last whole record that was followed.
+    /// Where reads of a partial file end: behind the last whole record.
     frontier: u64,
     /// What is shown: the whole file when final, else the largest frontier there was.
     size: u64,
@@ -45,7 +48,7 @@ impl Raw {
     pub(super) fn new(file: Arc<dyn ReadAt>, known: Known) -> Self {
         Self {
             file,
-            follow: Turn::new(()),
+            follow: Turn::new(GLOBAL_HEADER_LEN),
             view: RwLock::new(View {
                 file_id: known.file_id,
                 size: known.size,
@@ -56,25 +59,31 @@ impl Raw {
         }
     }
 
-    /// Looks at the file's length and, in a partial file, follows the records that are new.
-    pub(super) fn refresh(&self, progress: Progress) -> Result<(), Error> {
-        let _turn = self.follow.take();
+    /// Looks at the file's length and, in a partial file, follows the records that are new, for [`WALK_STEP`] bytes and the
+    /// rest of a record at most.
+    pub(super) fn refresh_step(&self, progress: Progress) -> Result<Reach, Error> {
+        let mut followed = self.follow.take();
         let mut view = read(&self.view).clone();
         if view.is_replaced {
-            return Ok(());
+            return Ok(Reach::all(view.physical_len));
         }
         view.physical_len = self.file.len().map_err(Error::io("reading the length"))?;
-        let has_shrunk = view.physical_len < view.frontier;
-        if has_shrunk {
-            view.frontier = 0;
+        if view.physical_len < *followed {
+            *followed = GLOBAL_HEADER_LEN;
         }
         let has_header = self.look_at_head(&mut view, progress)?;
+        let mut reach = Reach::all(view.physical_len);
         if !view.is_replaced {
             view.frontier = match (progress, view.header) {
                 (Progress::Final, _) => view.physical_len,
                 (Progress::Partial, Some(Ok(header))) if view.is_vouched && has_header => {
-                    let start = view.frontier.max(GLOBAL_HEADER_LEN);
-                    self.last_whole_record(&header, start, view.physical_len)?
+                    reach = self.follow(&header, *followed, view.physical_len)?;
+                    *followed = reach.position();
+                    if reach.is_part() {
+                        view.frontier.min(view.physical_len).max(*followed)
+                    } else {
+                        *followed
+                    }
                 }
                 (Progress::Partial, _) => 0,
             };
@@ -84,7 +93,7 @@ impl Raw {
             };
         }
         *write(&self.view) = view;
-        Ok(())
+        Ok(reach)
     }
 
     /// Reads header and FileId, and compares them with what was known; whether a global header is there. Zeros are none:
@@ -132,19 +141,14 @@ impl Raw {
         Ok(true)
     }
 
-    /// Source offset behind the last whole, valid record; `start` is a record boundary.
-    fn last_whole_record(
-        &self,
-        header: &GlobalHeader,
-        start: u64,
-        physical_len: u64,
-    ) -> Result<u64, Error> {
+    /// Follows whole, valid records from `start`, a record boundary, to the last one or for [`WALK_STEP`] bytes.
+    fn follow(&self, header: &GlobalHeader, start: u64, physical_len: u64) -> Result<Reach, Error> {
         if physical_len < start + RECORD_HEADER_LEN as u64 {
-            return Ok(start);
+            return Ok(Reach::end_at(start, physical_len));
         }
         let mut chunk = vec![0; CHUNK];
         let mut frontier = start;
-        loop {
+        while frontier - start < WALK_STEP {
             let got = read_full(&*self.file, &mut chunk, frontier).map_err(Error::io("reading"))?;
             let base = SourceOffset::new(frontier);
             let mut at = 0;
@@ -152,18 +156,30 @@ impl Raw {
                 let is_zero = record.iter().all(|byte| *byte == 0);
                 let len = header.record_len(&record[..], base, at, LengthRule::Libpcap);
                 let Some(len) = len.ok().flatten().filter(|_| !is_zero) else {
-                    return Ok(frontier + at as u64);
+                    return Ok(Reach::end_at(frontier + at as u64, physical_len));
                 };
                 if frontier + (at + len) as u64 > physical_len {
-                    return Ok(frontier + at as u64);
+                    return Ok(Reach::end_at(frontier + at as u64, physical_len));
                 }
                 at += len;
             }
             if at == 0 {
-                return Ok(frontier);
+                return Ok(Reach::end_at(frontier, physical_len));
             }
             frontier += at as u64;
         }
+        Ok(Reach::part(frontier, physical_len))
+    }
+
+    pub(super) fn state(progress: Progress) -> State {
+        match progress {
+            Progress::Partial => State::Growing,
+            Progress::Final => State::Complete,
+        }
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        read(&self.view).size
     }
 
     pub(super) fn facts(&self, progress: Progress) -> Facts {
@@ -177,10 +193,7 @@ impl Raw {
             _ => None,
         };
         Facts {
-            state: match progress {
-                Progress::Partial => State::Growing,
-                Progress::Final => State::Complete,
-            },
+            state: Self::state(progress),
             size: view.size,
             frontier: view.size,
             physical_len: view.physical_len,
@@ -196,7 +209,7 @@ impl Raw {
     /// Whether the file still starts as the capture that was opened; true where that cannot be told.
     pub(super) fn is_as_opened(&self) -> Result<bool, Error> {
         let again = Self::new(Arc::clone(&self.file), Known::default());
-        again.refresh(Progress::Final)?;
+        again.refresh_step(Progress::Final)?;
         let (before, now) = (read(&self.view).file_id, read(&again.view).file_id);
         Ok(before.is_provisional() || before == now)
     }

@@ -11,6 +11,7 @@ use super::Engine;
 use super::cache::Frame;
 use super::error::Error;
 use super::raw::Raw;
+use super::reach::Reach;
 use super::read_at::ReadAt;
 use super::zst::Zst;
 use crate::format::pcap::GlobalHeader;
@@ -246,7 +247,7 @@ impl Source {
     /// Whether more of the capture may come: a partial name, or a final one with a tail that is not framed yet.
     #[must_use]
     pub fn may_grow(&self) -> bool {
-        self.progress() == Progress::Partial || self.facts().state == State::Draining
+        self.progress() == Progress::Partial || self.state() == State::Draining
     }
 
     /// Tells that the file now has its final name. There is no way back.
@@ -256,11 +257,22 @@ impl Source {
         }
     }
 
-    /// Walks what has come since the last look.
+    /// Walks what has come since the last look, in steps between which other threads have their turn.
     pub fn refresh(&self) -> Result<(), Error> {
+        let first = self.refresh_step()?;
+        let mut reach = first;
+        // Not after a writer that is faster: to where the file ended when this began.
+        while reach.is_part() && reach.is_before(first) {
+            reach = self.refresh_step()?;
+        }
+        Ok(())
+    }
+
+    /// Walks the next 8 MiB, rounded up to a frame or record, of what has come since the last look.
+    pub fn refresh_step(&self) -> Result<Reach, Error> {
         match &self.kind {
-            Kind::Raw(raw) => raw.refresh(self.progress()),
-            Kind::Zst(zst) => zst.refresh(&self.engine, self.progress()),
+            Kind::Raw(raw) => raw.refresh_step(self.progress()),
+            Kind::Zst(zst) => zst.refresh_step(&self.engine, self.progress()),
         }
     }
 
@@ -270,6 +282,24 @@ impl Source {
         match &self.kind {
             Kind::Raw(raw) => raw.is_as_opened(),
             Kind::Zst(zst) => zst.is_as_walked(&self.engine),
+        }
+    }
+
+    /// Where the capture stands, without looking at the disk.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match &self.kind {
+            Kind::Raw(_) => Raw::state(self.progress()),
+            Kind::Zst(zst) => zst.state(self.progress()),
+        }
+    }
+
+    /// [`Facts::size`], without looking at the disk.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        match &self.kind {
+            Kind::Raw(raw) => raw.size(),
+            Kind::Zst(zst) => zst.size(),
         }
     }
 

@@ -1,7 +1,12 @@
 //! What has been walked of a compressed capture, as readers see it: table, header, and how the file ended at the last look.
+//!
+//! A file that has to be walked anew gets its new table aside ([`View::begin_anew`]): until the walk has reached the end of
+//! the file, readers go on with the old one. What the old one says of a frame that is no longer there does not decode, and
+//! who meets that waits for the walk.
 
+use super::bad_frame::BadFrames;
 use super::cache::Key;
-use super::source::Known;
+use super::source::{Known, Progress, State};
 use crate::format::pcap::{GLOBAL_HEADER_LEN, GlobalHeader};
 use crate::format::table::{Span, Table};
 use crate::format::{Fault, FileId, FrameName, PhysicalOffset, SourceOffset};
@@ -20,6 +25,10 @@ pub(super) struct View {
     published: u64,
     /// What frame numbers are unique within, in the cache; another one whenever frames leave the table.
     pub(super) generation: u64,
+    /// Frames of this table that do not decode.
+    pub(super) bad_frames: BadFrames,
+    /// The table of a walk that has begun anew and not yet reached the end of the file.
+    anew: Option<Anew>,
     /// The global header of the capture that was open before.
     pub(super) known_header: Option<GlobalHeader>,
     /// Whether what is there is known to be this capture: not before the first record of one that was open before is there
@@ -27,6 +36,14 @@ pub(super) struct View {
     pub(super) is_vouched: bool,
     /// The file holds another capture than the one whose header and FileId these are.
     pub(super) is_replaced: bool,
+}
+
+struct Anew {
+    table: Table,
+    generation: u64,
+    /// Frames taken over from the table before: what is known of them stays.
+    kept: u64,
+    bad_frames: BadFrames,
 }
 
 pub(super) struct Header {
@@ -52,10 +69,11 @@ pub(super) struct Extent {
 }
 
 /// A frame in the table: which, where, and how the cache knows it.
+#[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) index: u64,
     pub(super) span: Span,
-    generation: u64,
+    pub(super) generation: u64,
 }
 
 impl Place {
@@ -71,7 +89,7 @@ impl View {
     /// Nothing walked yet, of a capture of which `known` was shown before.
     pub(super) fn new(generation: u64, known: Known) -> Self {
         Self {
-            table: Table::new(SourceOffset::new(GLOBAL_HEADER_LEN)),
+            table: empty_table(),
             header: None,
             file_id: known.file_id,
             physical_len: 0,
@@ -79,6 +97,8 @@ impl View {
             ending: Ending::Boundary,
             published: known.size,
             generation,
+            bad_frames: BadFrames::default(),
+            anew: None,
             is_vouched: known.file_id.is_provisional() || known.header.is_some(),
             known_header: known.header,
             is_replaced: false,
@@ -111,6 +131,21 @@ impl View {
         }
     }
 
+    /// The fault that ended the walk, else the first frame's that does not decode.
+    pub(super) fn first_fault(&self) -> Option<&Fault> {
+        self.fault().or_else(|| self.bad_frames.first())
+    }
+
+    pub(super) fn state(&self, progress: Progress) -> State {
+        match (self.fault(), self.first_fault(), progress) {
+            (Some(fault), _, _) if !matches!(fault.frame, FrameName::Data(_)) => State::Refused,
+            (_, Some(_), _) => State::Damaged,
+            (_, None, Progress::Partial) => State::Growing,
+            (_, None, Progress::Final) if self.is_drained() => State::Complete,
+            (_, None, Progress::Final) => State::Draining,
+        }
+    }
+
     /// Whether the walk stepped over a header frame that does not hold a pcap header: refused for good.
     pub(super) fn has_broken_header(&self) -> bool {
         self.fault()
@@ -118,28 +153,90 @@ impl View {
     }
 
     /// Whether every byte on disk is a whole frame, the header frame among them.
-    pub(super) fn is_drained(&self) -> bool {
+    fn is_drained(&self) -> bool {
         matches!(self.ending, Ending::Boundary) && self.header.is_some() && self.unmapped == 0
     }
 
-    /// Takes the frames that reach past `physical_len` out of the table; the boundary behind the last one that stays, `None`
-    /// for the start of the file. The published size stays.
-    pub(super) fn cut_back(&mut self, physical_len: PhysicalOffset) -> Option<PhysicalOffset> {
+    /// Starts a table aside, under the number `generation`, with the frames that end within the first `boundary` bytes on disk;
+    /// where the last of them ends, `None` for the start of the file. The published size stays.
+    pub(super) fn begin_anew(
+        &mut self,
+        boundary: PhysicalOffset,
+        generation: u64,
+    ) -> Option<PhysicalOffset> {
         self.published = self.published();
         self.ending = Ending::Boundary;
-        let header_end = self.header.as_ref().map(|header| header.end)?;
-        if physical_len < header_end {
-            self.table = Table::new(SourceOffset::new(GLOBAL_HEADER_LEN));
-            return None;
+        let header_end = self.header.as_ref().map(|header| header.end);
+        let kept = header_end.filter(|end| boundary >= *end);
+        let (table, end) = match kept {
+            Some(header_end) => {
+                let mut table = self.table.clone();
+                let last = table.cut_back(boundary);
+                (table, Some(last.unwrap_or(header_end)))
+            }
+            None => (empty_table(), None),
+        };
+        self.anew = Some(Anew {
+            kept: table.len() as u64,
+            table,
+            generation,
+            bad_frames: BadFrames::default(),
+        });
+        end
+    }
+
+    /// Takes the table that was filled aside, if there is one: its walk has reached the end of the file.
+    pub(super) fn finish_anew(&mut self) {
+        if let Some(anew) = self.anew.take() {
+            self.table = anew.table;
+            self.generation = anew.generation;
+            self.bad_frames.forget_from(anew.kept);
+            self.bad_frames.append(anew.bad_frames);
         }
-        let last = self.table.cut_back(physical_len);
-        Some(last.unwrap_or(header_end))
+    }
+
+    /// Whether a walk has begun anew and not yet reached the end of the file.
+    pub(super) fn is_begun_anew(&self) -> bool {
+        self.anew.is_some()
+    }
+
+    /// The table that the walk fills.
+    pub(super) fn walked(&self) -> &Table {
+        self.anew.as_ref().map_or(&self.table, |anew| &anew.table)
+    }
+
+    /// The cache's number for frames of [`Self::walked`].
+    pub(super) fn walked_generation(&self) -> u64 {
+        self.anew
+            .as_ref()
+            .map_or(self.generation, |anew| anew.generation)
+    }
+
+    /// Appends the next frames of the walk.
+    pub(super) fn append(&mut self, spans: impl IntoIterator<Item = Span>) {
+        let table = match &mut self.anew {
+            Some(anew) => &mut anew.table,
+            None => &mut self.table,
+        };
+        for span in spans {
+            table.append(&span);
+        }
+    }
+
+    /// Notes that frame number `index` of the walk will not be decoded.
+    pub(super) fn note_walked(&mut self, index: u64, fault: &Fault) {
+        let bad_frames = match &mut self.anew {
+            Some(anew) => &mut anew.bad_frames,
+            None => &mut self.bad_frames,
+        };
+        bad_frames.note(index, fault);
     }
 
     /// Stops showing bytes of the file: they are another capture's.
     pub(super) fn replace(&mut self) {
         self.published = self.published();
-        self.table = Table::new(SourceOffset::new(GLOBAL_HEADER_LEN));
+        self.table = empty_table();
+        self.anew = None;
         self.ending = Ending::Boundary;
         self.unmapped = 0;
         self.is_replaced = true;
@@ -157,20 +254,28 @@ impl View {
         }
     }
 
-    pub(super) fn extent(&self) -> Extent {
+    /// Bytes that are shown.
+    pub(super) fn size(&self) -> u64 {
         let frontier = self.frontier();
-        let fault = self.fault();
-        let size = match fault.map(|fault| fault.frame) {
+        let size = match self.fault().map(|fault| fault.frame) {
             None => frontier,
             // What could not be mapped shows as bytes that fail, so that nobody takes the good prefix for all.
             Some(FrameName::Data(_)) => frontier + self.unmapped,
             Some(FrameName::Marker | FrameName::Header) => 0,
         };
-        let size = size.max(self.published);
+        size.max(self.published)
+    }
+
+    pub(super) fn extent(&self) -> Extent {
+        let size = self.size();
         Extent {
             size,
-            frontier: frontier.min(size),
-            fault: fault.cloned(),
+            frontier: self.frontier().min(size),
+            fault: self.fault().cloned(),
         }
     }
+}
+
+fn empty_table() -> Table {
+    Table::new(SourceOffset::new(GLOBAL_HEADER_LEN))
 }

@@ -4,23 +4,24 @@
 //! published view without waiting for it.
 //!
 //! A restarted writer cuts its file back to a frame boundary and appends again, with the same content in other frames
-//! (format document, section 7.7). Frames that were cut off leave the table; the published size stays; what was decoded
-//! of them is forgotten, because their numbers will stand for other frames. When what is there again is another capture,
-//! this one is *replaced*: it publishes nothing any more.
+//! (format document, section 7.7). The file is walked anew then, into a table aside that takes the old one's place when
+//! the walk has reached the end: frames that were cut off leave it, the published size stays, and what was decoded is
+//! forgotten, because numbers stand for other frames. When what is there again is another capture, this one is *replaced*:
+//! it publishes nothing any more.
 
 mod identity;
 mod read;
 
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, RwLock};
 
 use super::Engine;
-use super::bad_frame::BadFrames;
 use super::error::Error;
+use super::reach::{Reach, WALK_STEP};
 use super::read_at::ReadAt;
 use super::source::{Facts, Known, Progress, State};
 use super::survey::Survey;
-use super::sync::{Turn, lock, read, write};
-use super::view::{Ending, View};
+use super::sync::{Turn, read, write};
+use super::view::{Ending, Place, View};
 use crate::format::table::Span;
 use crate::format::walk::{Step, Torn};
 use crate::format::{Fault, FaultKind, FrameName, PhysicalOffset};
@@ -30,17 +31,19 @@ const BATCH: usize = 1024;
 
 /// Physical bytes that a frame may take beyond its source bytes: block headers of a writer that flushes often.
 const PADDING_MOST: u64 = 64 * 1024;
+
 /// A compressed capture on disk, or in memory.
 pub(super) struct Zst {
     file: Arc<dyn ReadAt>,
     survey: Turn<Survey>,
     view: RwLock<View>,
-    bad_frames: Mutex<BadFrames>,
 }
 
 /// How a step of the walk went on.
 enum Advance {
     More,
+    /// A data frame, for the table.
+    Frame(Span),
     Done(Ending),
     /// The file holds another capture now.
     Replaced,
@@ -52,12 +55,12 @@ impl Zst {
             file,
             survey: Turn::new(Survey::default()),
             view: RwLock::new(View::new(engine.next_generation(), known)),
-            bad_frames: Mutex::default(),
         }
     }
 
-    /// Walks what is on disk and not yet in the table. Blocks on small reads, and while another thread does the same.
-    pub(super) fn refresh(&self, engine: &Engine, progress: Progress) -> Result<(), Error> {
+    /// Walks what is on disk and not yet in the table, at most [`WALK_STEP`] physical bytes and the rest of a frame. Blocks on
+    /// small reads, and while another thread does the same.
+    pub(super) fn refresh_step(&self, engine: &Engine, progress: Progress) -> Result<Reach, Error> {
         let mut survey = self.survey.take();
         self.catch_up(engine, &mut survey, progress)
     }
@@ -67,11 +70,11 @@ impl Zst {
         engine: &Engine,
         survey: &mut Survey,
         progress: Progress,
-    ) -> Result<(), Error> {
+    ) -> Result<Reach, Error> {
         let is_refused = {
             let view = read(&self.view);
             if view.is_replaced {
-                return Ok(());
+                return Ok(Reach::all(view.physical_len));
             }
             view.has_broken_header()
         };
@@ -94,14 +97,21 @@ impl Zst {
             self.rewind(engine, survey, 0);
             ending = self.walk(engine, survey, physical_len, progress)?;
         }
+        let reach = match ending {
+            Advance::More | Advance::Frame(_) => {
+                Reach::part(survey.walk().position().as_u64(), physical_len)
+            }
+            Advance::Done(_) | Advance::Replaced => Reach::all(physical_len),
+        };
         self.conclude(survey, physical_len, ending);
         if progress == Progress::Partial && survey.walk().frames() > 0 && !survey.knows_head() {
             survey.has_other_head(&*self.file)?;
         }
-        self.look_for_split_record(engine)
+        self.look_for_split_record(engine)?;
+        Ok(reach)
     }
 
-    /// Steps to the end of what is there. Nothing of another capture is published.
+    /// Steps to the end of what is there, or as far as one look goes. Nothing of another capture is published.
     fn walk(
         &self,
         engine: &Engine,
@@ -109,15 +119,20 @@ impl Zst {
         physical_len: u64,
         progress: Progress,
     ) -> Result<Advance, Error> {
+        let start = survey.walk().position();
         let mut batch = Vec::new();
         let advance = loop {
-            match self.step(engine, survey, physical_len, progress, &mut batch) {
+            match self.step(engine, survey, physical_len, progress) {
                 Ok(Advance::More) => {}
+                Ok(Advance::Frame(span)) => batch.push(span),
                 Ok(advance) => break Ok(advance),
                 Err(error) => break Err(error),
             }
             if batch.len() == BATCH {
                 self.publish(&mut batch);
+            }
+            if survey.walk().position().since(start) >= WALK_STEP {
+                break Ok(Advance::More);
             }
         };
         self.publish(&mut batch);
@@ -130,7 +145,6 @@ impl Zst {
         survey: &mut Survey,
         physical_len: u64,
         progress: Progress,
-        batch: &mut Vec<Span>,
     ) -> Result<Advance, Error> {
         let step = match survey.step(&*self.file, physical_len) {
             Err(Error::Fault(fault)) => return Ok(Advance::Done(Ending::Fault(fault))),
@@ -169,19 +183,15 @@ impl Zst {
                     return Ok(replaced);
                 }
                 if let Err(fault) = check_limit(engine, &span, FrameName::Data(index)) {
-                    lock(&self.bad_frames).note(index, &fault);
+                    write(&self.view).note_walked(index, &fault);
                 }
-                batch.push(span);
-                Advance::More
+                Advance::Frame(span)
             }
         })
     }
 
     fn publish(&self, batch: &mut Vec<Span>) {
-        let mut view = write(&self.view);
-        for span in batch.drain(..) {
-            view.table.append(&span);
-        }
+        write(&self.view).append(batch.drain(..));
     }
 
     fn conclude(&self, survey: &Survey, physical_len: u64, advance: Advance) {
@@ -189,46 +199,64 @@ impl Zst {
         view.physical_len = physical_len;
         view.unmapped = physical_len.saturating_sub(survey.walk().position().as_u64());
         match advance {
-            Advance::More => {}
-            Advance::Done(ending) => view.ending = ending,
+            Advance::More | Advance::Frame(_) => {}
+            Advance::Done(ending) => {
+                view.finish_anew();
+                view.ending = ending;
+            }
             Advance::Replaced => view.replace(),
         }
     }
 
-    /// Takes the frames out of the table that reach past `physical_len`, and walks on from the boundary before them.
+    /// Walks anew from the last boundary in the table within the first `physical_len` bytes.
     fn rewind(&self, engine: &Engine, survey: &mut Survey, physical_len: u64) {
         let mut view = write(&self.view);
-        let kept = view.cut_back(PhysicalOffset::new(physical_len));
-        match kept {
-            Some(boundary) => survey.rewind(boundary, view.table.end(), view.table.len() as u64),
+        let generation = engine.next_generation();
+        match view.begin_anew(PhysicalOffset::new(physical_len), generation) {
+            Some(boundary) => {
+                let table = view.walked();
+                survey.rewind(boundary, table.end(), table.len() as u64);
+            }
             None => *survey = Survey::default(),
         }
-        lock(&self.bad_frames).forget_from(view.table.len() as u64);
-        view.generation = engine.next_generation();
     }
 
-    /// Walks frame number `index`, of which reading met `fault`, and all behind it again; whether that was worth trying: the
-    /// file may have changed since.
+    /// Walks the frame at `place`, which did not decode, and all behind it again; whether that was worth trying: the file
+    /// may have changed since.
     fn walk_again(
         &self,
         engine: &Engine,
         progress: Progress,
-        index: u64,
-        fault: &Fault,
+        place: &Place,
     ) -> Result<bool, Error> {
         let mut survey = self.survey.take();
-        if lock(&self.bad_frames).find(index).is_some() {
+        let (is_other_table, is_begun, is_known) = {
+            let view = read(&self.view);
+            (
+                view.generation != place.generation,
+                view.is_begun_anew(),
+                view.bad_frames.find(place.index).is_some(),
+            )
+        };
+        if is_other_table {
+            // Somebody has walked it again meanwhile.
+            return Ok(true);
+        }
+        if is_known {
             // Somebody has tried before, and it is still what it was.
             return Ok(false);
         }
-        // When the file was framed anew, the boundary before the frame may be none any more: from the start, then.
-        let boundary = if self.is_frame_there(index)? {
-            fault.at.as_u64()
-        } else {
-            0
-        };
-        self.rewind(engine, &mut survey, boundary);
-        self.catch_up(engine, &mut survey, progress)?;
+        if !is_begun {
+            // When the file was framed anew, the boundary before the frame may be none any more: from the start, then.
+            let boundary = if self.is_frame_there(place.index)? {
+                place.span.phys_start.as_u64()
+            } else {
+                0
+            };
+            self.rewind(engine, &mut survey, boundary);
+        }
+        // To its end: before that, readers have the old table.
+        while self.catch_up(engine, &mut survey, progress)?.is_part() {}
         Ok(true)
     }
 
@@ -240,7 +268,7 @@ impl Zst {
         else {
             return Ok(true);
         };
-        let Some(span) = read(&self.view).table.span(before) else {
+        let Some(span) = read(&self.view).walked().span(before) else {
             return Ok(false);
         };
         Survey::still_finds(&*self.file, &span)
@@ -248,46 +276,42 @@ impl Zst {
 
     /// Whether the last frame in the table still is where it was walked.
     fn is_last_frame_there(&self) -> Result<bool, Error> {
-        let frames = read(&self.view).table.len() as u64;
+        let frames = read(&self.view).walked().len() as u64;
         self.is_frame_there(frames)
     }
 
     /// Whether a new walk finds the same capture in the same frames.
     pub(super) fn is_as_walked(&self, engine: &Engine) -> Result<bool, Error> {
         let again = Self::new(engine, Arc::clone(&self.file), Known::default());
-        again.refresh(engine, Progress::Final)?;
+        while again.refresh_step(engine, Progress::Final)?.is_part() {}
         let (before, now) = (read(&self.view), read(&again.view));
         Ok(before.file_id == now.file_id && before.table == now.table)
     }
 
     /// Forgets which frames did not decode: the name has become final, and each is tried once more.
     pub(super) fn rename_seen(&self) {
-        lock(&self.bad_frames).forget_from(0);
+        write(&self.view).bad_frames.forget_from(0);
+    }
+
+    pub(super) fn state(&self, progress: Progress) -> State {
+        read(&self.view).state(progress)
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        read(&self.view).size()
     }
 
     pub(super) fn facts(&self, progress: Progress) -> Facts {
         let view = read(&self.view);
-        let walk_fault = view.fault().cloned();
-        let error = walk_fault
-            .clone()
-            .or_else(|| lock(&self.bad_frames).first().cloned());
-        let state = match (&walk_fault, &error, progress) {
-            (Some(fault), _, _) if !matches!(fault.frame, FrameName::Data(_)) => State::Refused,
-            (_, Some(_), _) => State::Damaged,
-            (_, None, Progress::Partial) => State::Growing,
-            (_, None, Progress::Final) if view.is_drained() => State::Complete,
-            (_, None, Progress::Final) => State::Draining,
-        };
         Facts {
-            state,
-            size: view.extent().size,
+            state: view.state(progress),
+            size: view.size(),
             frontier: view.published(),
             physical_len: view.physical_len,
             frames: view.table.len() as u64,
-            torn_bytes: if walk_fault.is_none() {
-                view.unmapped
-            } else {
-                0
+            torn_bytes: match view.fault() {
+                None => view.unmapped,
+                Some(_) => 0,
             },
             file_id: view.file_id,
             header: view
@@ -296,7 +320,7 @@ impl Zst {
                 .filter(|_| view.is_vouched)
                 .map(|header| header.parsed)
                 .or(view.known_header),
-            error,
+            error: view.first_fault().cloned(),
             is_replaced: view.is_replaced,
         }
     }

@@ -71,7 +71,7 @@ impl Packed {
 }
 
 /// The frames of one capture from source offset 24 on, in order and without gaps.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     /// Invariant: all but the last hold exactly [`CHUNK`] entries.
     chunks: Vec<Vec<Packed>>,

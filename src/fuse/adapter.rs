@@ -66,6 +66,12 @@ impl Adapter {
         self.names.run(move || job(&tree));
     }
 
+    /// As [`Self::on_names`], for a job that may walk the capture of the inode `ino`.
+    fn on_names_of(&self, ino: INodeNo, job: impl FnOnce(&Tree) + Send + 'static) {
+        let tree = Arc::clone(&self.tree);
+        self.names.run_behind(ino.0, move || job(&tree));
+    }
+
     /// What tells attributes to the kernel, after the pages that must go before are gone.
     fn teller(&self) -> Teller {
         Teller::new(&self.tree, &self.pages, &self.notifier)
@@ -103,17 +109,20 @@ impl Filesystem for Adapter {
     fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let name = name.to_owned();
         let teller = self.teller();
-        self.on_names(move |tree| match tree.lookup(parent.0, &name) {
-            Ok(attributes) => teller.tell(attributes, |attributes| {
-                reply.entry_with_ttls(
-                    &lifetime(attributes),
-                    &ENTRY,
-                    &file_attr(attributes),
-                    Generation(0),
-                );
-            }),
-            Err(failure) => reply.error(errno(&failure)),
-        });
+        let tree = Arc::clone(&self.tree);
+        let key = self.tree.key_of(parent.0, &name);
+        self.names
+            .run_behind(key, move || match tree.lookup(parent.0, &name) {
+                Ok(attributes) => teller.tell(attributes, |attributes| {
+                    reply.entry_with_ttls(
+                        &lifetime(attributes),
+                        &ENTRY,
+                        &file_attr(attributes),
+                        Generation(0),
+                    );
+                }),
+                Err(failure) => reply.error(errno(&failure)),
+            });
     }
 
     fn forget(&self, _req: &Request, ino: INodeNo, nlookup: u64) {
@@ -122,11 +131,13 @@ impl Filesystem for Adapter {
 
     fn getattr(&self, _req: &Request, ino: INodeNo, fh: Option<FileHandle>, reply: ReplyAttr) {
         let teller = self.teller();
-        self.on_names(move |tree| match tree.getattr(ino.0, fh.map(|fh| fh.0)) {
-            Ok(attributes) => teller.tell(attributes, |attributes| {
-                reply.attr(&lifetime(attributes), &file_attr(attributes));
-            }),
-            Err(failure) => reply.error(errno(&failure)),
+        self.on_names_of(ino, move |tree| {
+            match tree.getattr(ino.0, fh.map(|fh| fh.0)) {
+                Ok(attributes) => teller.tell(attributes, |attributes| {
+                    reply.attr(&lifetime(attributes), &file_attr(attributes));
+                }),
+                Err(failure) => reply.error(errno(&failure)),
+            }
         });
     }
 
@@ -134,7 +145,7 @@ impl Filesystem for Adapter {
         if flags.acc_mode() != OpenAccMode::O_RDONLY {
             return reply.error(errno(&Failure::ReadOnly));
         }
-        self.on_names(move |tree| match tree.open_file(ino.0) {
+        self.on_names_of(ino, move |tree| match tree.open_file(ino.0) {
             Ok((handle, caching)) => {
                 let how = match caching {
                     Caching::Direct => FopenFlags::FOPEN_DIRECT_IO,
@@ -150,7 +161,7 @@ impl Filesystem for Adapter {
     fn read(
         &self,
         _req: &Request,
-        _ino: INodeNo,
+        ino: INodeNo,
         fh: FileHandle,
         offset: u64,
         size: u32,
@@ -169,10 +180,15 @@ impl Filesystem for Adapter {
             return reply.data(&bytes);
         }
         let tree = Arc::clone(&self.tree);
-        self.reads.run(move || match tree.read(fh.0, offset, size) {
+        let job = move || match tree.read(fh.0, offset, size) {
             Ok(bytes) => reply.data(&bytes),
             Err(failure) => reply.error(errno(&failure)),
-        });
+        };
+        if self.tree.walks_first(fh.0, offset, size) {
+            self.reads.run_behind(ino.0, job);
+        } else {
+            self.reads.run(job);
+        }
     }
 
     fn release(
@@ -208,7 +224,7 @@ impl Filesystem for Adapter {
         let Ok(offset) = u64::try_from(offset) else {
             return reply.error(errno(&Failure::NoData));
         };
-        self.on_names(move |tree| {
+        self.on_names_of(ino, move |tree| {
             let found = tree.seek(ino.0, fh.0, offset, seek);
             match found.map(i64::try_from) {
                 Ok(Ok(at)) => reply.offset(at),
@@ -259,7 +275,7 @@ impl Filesystem for Adapter {
 
     fn getxattr(&self, _req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let name = name.to_owned();
-        self.on_names(move |tree| {
+        self.on_names_of(ino, move |tree| {
             let value = match tree.attribute(ino.0, &name) {
                 Ok(value) => value,
                 Err(failure) => return reply.error(errno(&failure)),

@@ -1,10 +1,12 @@
 //! Threads that do what may block, so that the loops which take the kernel's requests never do.
 //!
 //! A lane starts a thread when a job finds none idle, up to its bound; beyond that jobs queue, and when the queue is full
-//! the caller does the job itself, which slows the taking of further requests down to what is answered. A panic in a job
-//! ends that job only: its reply object, dropped, answers EIO.
+//! the caller does the job itself, which slows the taking of further requests down to what is answered. Jobs of one *key*
+//! are done one at a time, in their order, and those that wait hold no thread: so a file with a long walk before it, and
+//! any number of requests for it, leave the other threads to the other files. A panic in a job ends that job only: its
+//! reply object, dropped, answers EIO.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -12,11 +14,16 @@ use std::thread;
 use crate::capture::sync::{lock, wait};
 
 /// Jobs that wait for a thread. The kernel bounds requests in flight too (`max_background`, one a waiting caller).
-const QUEUE_MOST: usize = 256;
+const QUEUE_MOST: usize = 4096;
 /// Stack of a thread: decoding and walking recurse nowhere.
 const STACK_BYTES: usize = 512 * 1024;
 
-type Job = Box<dyn FnOnce() + Send>;
+type Work = Box<dyn FnOnce() + Send>;
+
+struct Job {
+    key: Option<u64>,
+    work: Work,
+}
 
 /// A bounded set of threads for one kind of work; its clones are the same set, which ends with the last of them.
 #[derive(Clone)]
@@ -46,7 +53,12 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
+    /// Jobs that any thread may begin.
     jobs: VecDeque<Job>,
+    /// For each key of which a job is queued or being done, those behind it.
+    behind: HashMap<u64, VecDeque<Work>>,
+    /// Jobs in `jobs` and in `behind`.
+    waiting: usize,
     threads: usize,
     idle: usize,
     is_closed: bool,
@@ -78,10 +90,24 @@ impl Lane {
 
     /// Has `job` done, by another thread if there is one to be had, else before this returns.
     pub fn run(&self, job: impl FnOnce() + Send + 'static) {
+        self.push(None, Box::new(job));
+    }
+
+    /// As [`Self::run`], behind all jobs with the same `key` that came before.
+    pub fn run_behind(&self, key: u64, job: impl FnOnce() + Send + 'static) {
+        self.push(Some(key), Box::new(job));
+    }
+
+    fn push(&self, key: Option<u64>, work: Work) {
         let mut queue = lock(&self.shared.queue);
-        if queue.jobs.len() >= QUEUE_MOST {
+        if queue.waiting >= QUEUE_MOST {
             drop(queue);
-            return contain(job);
+            return contain(work);
+        }
+        if let Some(behind) = key.and_then(|key| queue.behind.get_mut(&key)) {
+            behind.push_back(work);
+            queue.waiting += 1;
+            return;
         }
         let wants_thread = queue.idle <= queue.jobs.len() && queue.threads < self.threads_most;
         if wants_thread {
@@ -94,10 +120,14 @@ impl Lane {
                 queue.threads += 1;
             } else if queue.threads == 0 {
                 drop(queue);
-                return contain(job);
+                return contain(work);
             }
         }
-        queue.jobs.push_back(Box::new(job));
+        if let Some(key) = key {
+            queue.behind.insert(key, VecDeque::new());
+        }
+        queue.jobs.push_back(Job { key, work });
+        queue.waiting += 1;
         drop(queue);
         self.shared.changed.notify_one();
     }
@@ -107,16 +137,35 @@ impl Shared {
     fn work(&self) {
         let mut queue = lock(&self.queue);
         loop {
-            if let Some(job) = queue.jobs.pop_front() {
+            if let Some(Job { key, work }) = queue.jobs.pop_front() {
+                queue.waiting -= 1;
                 drop(queue);
-                contain(job);
+                contain(work);
                 queue = lock(&self.queue);
+                if let Some(key) = key {
+                    queue.next_of(key);
+                }
             } else if queue.is_closed {
                 return;
             } else {
                 queue.idle += 1;
                 queue = wait(&self.changed, queue);
                 queue.idle -= 1;
+            }
+        }
+    }
+}
+
+impl Queue {
+    /// Queues the next job of `key`, of which one has just been done: behind those of others.
+    fn next_of(&mut self, key: u64) {
+        match self.behind.get_mut(&key).and_then(VecDeque::pop_front) {
+            Some(work) => self.jobs.push_back(Job {
+                key: Some(key),
+                work,
+            }),
+            None => {
+                self.behind.remove(&key);
             }
         }
     }
@@ -145,6 +194,26 @@ mod tests {
         lane.run(move || done.send(7).expect("received"));
         assert_eq!(outcome.recv(), Ok(7));
         release.send(()).expect("still there");
+    }
+
+    #[test]
+    fn jobs_of_one_key_are_done_in_order_and_leave_the_threads_to_others() {
+        let lane = Lane::new("test", 2);
+        let (release, blocked) = mpsc::channel::<()>();
+        let (done, outcome) = mpsc::channel();
+        lane.run_behind(1, move || blocked.recv().expect("released"));
+        for number in 0..100 {
+            let done = done.clone();
+            lane.run_behind(1, move || done.send(number).expect("received"));
+        }
+        // The lane has two threads, and a hundred jobs wait for the blocked one: there still is a thread for another key.
+        let (other_done, other) = mpsc::channel();
+        lane.run_behind(2, move || other_done.send(()).expect("received"));
+        assert_eq!(other.recv(), Ok(()));
+        assert_eq!(outcome.try_recv(), Err(mpsc::TryRecvError::Empty));
+        release.send(()).expect("still there");
+        let order: Vec<i32> = outcome.iter().take(100).collect();
+        assert_eq!(order, (0..100).collect::<Vec<_>>());
     }
 
     #[test]

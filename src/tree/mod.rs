@@ -16,6 +16,7 @@ pub mod scan;
 pub mod stats;
 
 use std::ffi::OsStr;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -107,6 +108,17 @@ impl Tree {
         })
     }
 
+    /// What requests about `name` in the folder `parent` have in common: the number of the inode that the name is known to
+    /// lead to, else one computed from both.
+    #[must_use]
+    pub fn key_of(&self, parent: u64, name: &OsStr) -> u64 {
+        self.nodes.known_id(parent, name).unwrap_or_else(|| {
+            let mut hasher = DefaultHasher::new();
+            (parent, name).hash(&mut hasher);
+            hasher.finish()
+        })
+    }
+
     /// The attributes of `name` in the folder `parent`; counts one look-up that [`Self::forget`] takes back.
     pub fn lookup(&self, parent: u64, name: &OsStr) -> Result<Attributes, Failure> {
         self.stats.count(Event::Lookup);
@@ -191,9 +203,8 @@ impl Tree {
         let handle = self.files.find(handle).ok_or(Failure::Invalid)?;
         let opened = handle.reads_from();
         let source = &opened.source;
-        let end = offset.saturating_add(size as u64);
         if source.may_grow() {
-            if end > source.facts().size {
+            if offset.saturating_add(size as u64) > source.size() {
                 source.refresh()?;
             }
         } else {
@@ -228,6 +239,15 @@ impl Tree {
         }
         self.stats.count(Event::Read(bytes.len()));
         Some(bytes)
+    }
+
+    /// Whether [`Self::read`] would walk what has come to the file before it gives these bytes; never blocks.
+    #[must_use]
+    pub fn walks_first(&self, handle: u64, offset: u64, size: usize) -> bool {
+        self.files.find(handle).is_some_and(|handle| {
+            let source = &handle.reads_from().source;
+            source.may_grow() && offset.saturating_add(size as u64) > source.size()
+        })
     }
 
     /// Notes that the kernel reads a direct handle through its page cache: for mmap, splice or sendfile.

@@ -117,7 +117,7 @@ impl Zst {
             return Ok(None);
         }
         let key = Key {
-            source: read(&self.view).generation,
+            source: read(&self.view).walked_generation(),
             frame: 0,
         };
         let frame = engine
@@ -137,7 +137,11 @@ impl Zst {
         let header = {
             let view = read(&self.view);
             match &view.header {
-                Some(header) if view.file_id.is_provisional() && view.table.len() > 1 => {
+                Some(header)
+                    if view.file_id.is_provisional()
+                        && view.table.len() > 1
+                        && !view.is_begun_anew() =>
+                {
                     header.bytes
                 }
                 _ => return Ok(()),

@@ -7,7 +7,7 @@ use crate::capture::Engine;
 use crate::capture::cache::Frame;
 use crate::capture::error::Error;
 use crate::capture::source::{Bytes, OnFault, Progress};
-use crate::capture::sync::{lock, read};
+use crate::capture::sync::{read, write};
 use crate::capture::view::{Extent, Place};
 use crate::format::table::Span;
 use crate::format::{Fault, FrameName, SourceOffset};
@@ -22,39 +22,37 @@ impl Zst {
         len: usize,
         on_fault: OnFault,
     ) -> Result<Bytes, Error> {
-        let read = || self.gather(offset, len, on_fault, |place| self.frame(engine, place));
-        let fault = match read() {
-            Err(Error::Fault(fault)) => fault,
-            outcome => return outcome,
+        let attempt = || {
+            // A frame that did not decode, and its fault.
+            let mut bad = None;
+            let outcome = self.gather(offset, len, on_fault, |place| {
+                self.frame(engine, place).inspect_err(|error| {
+                    bad = error.fault().map(|fault| (*place, fault.clone()));
+                })
+            });
+            let bad = bad.filter(|_| outcome.is_err());
+            (outcome, bad)
         };
-        let Some(index) = self.frame_index(&fault) else {
-            return Err(fault.into());
-        };
+        let (mut outcome, mut bad) = attempt();
         // A writer that restarted between two looks has framed these bytes anew: walk them again before they are called
         // damaged.
-        let outcome =
-            if progress == Progress::Partial && self.walk_again(engine, progress, index, &fault)? {
-                read()
-            } else {
-                Err(fault.into())
-            };
-        outcome.inspect_err(|error| self.note_bad_frame(error))
-    }
-
-    /// Remembers that a frame of the table does not decode, if that is what `error` says.
-    fn note_bad_frame(&self, error: &Error) {
-        if let Some(fault) = error.fault()
-            && let Some(index) = self.frame_index(fault)
+        if let Some((place, _)) = &bad
+            && progress == Progress::Partial
+            && self.walk_again(engine, progress, place)?
         {
-            lock(&self.bad_frames).note(index, fault);
+            (outcome, bad) = attempt();
         }
+        if let Some((place, fault)) = &bad {
+            self.note_bad_frame(place, fault);
+        }
+        outcome
     }
 
-    /// The number of the frame in the table that `fault` is about; `None` for a fault that ended the walk.
-    fn frame_index(&self, fault: &Fault) -> Option<u64> {
-        match fault.frame {
-            FrameName::Data(index) if index < read(&self.view).table.len() as u64 => Some(index),
-            _ => None,
+    /// Remembers that the frame at `place` does not decode, if the table still is the one that it was found in.
+    fn note_bad_frame(&self, place: &Place, fault: &Fault) {
+        let mut view = write(&self.view);
+        if view.generation == place.generation {
+            view.bad_frames.note(place.index, fault);
         }
     }
 
@@ -146,9 +144,11 @@ impl Zst {
         index: usize,
     ) -> Option<(Span, Result<Arc<Frame>, Error>)> {
         let place = read(&self.view).place(index)?;
-        let frame = self
-            .frame(engine, &place)
-            .inspect_err(|error| self.note_bad_frame(error));
+        let frame = self.frame(engine, &place).inspect_err(|error| {
+            if let Some(fault) = error.fault() {
+                self.note_bad_frame(&place, fault);
+            }
+        });
         Some((place.span, frame))
     }
 
@@ -157,8 +157,12 @@ impl Zst {
         let name = FrameName::Data(place.index);
         let span = &place.span;
         check_limit(engine, span, name)?;
-        if let Some(fault) = lock(&self.bad_frames).find(place.index) {
-            return Err(fault.into());
+        {
+            let view = read(&self.view);
+            let known = view.bad_frames.find(place.index);
+            if let Some(fault) = known.filter(|_| view.generation == place.generation) {
+                return Err(fault.into());
+            }
         }
         let (src_len, phys_len) = (span.src_len, span.phys_len);
         engine
