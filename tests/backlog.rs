@@ -183,27 +183,27 @@ fn what_is_mapped_is_read_while_a_restarted_file_is_walked_anew() {
 #[test]
 fn a_reader_of_bytes_that_were_framed_anew_waits_for_the_walk_and_gets_them() {
     let pcap = Pcap::random(Magic::LeUs, 6, 2000);
-    let (coarse, fine) = (Marked::pack(&pcap, 9000), Marked::pack(&pcap, 1500));
+    let (coarse, small) = (Marked::pack(&pcap, 9000), Marked::pack(&pcap, 1500));
     let file = Gated::default();
     file.set(&coarse.physical);
     let source = Arc::new(open(&file, Form::Zst));
     // Cut back and written again in other frames between two looks, and so far not as long as before.
-    let written = fine
+    let written = small
         .frames
         .iter()
         .rfind(|frame| frame.1.end < coarse.physical.len())
         .unwrap();
-    file.set(&fine.physical[..written.1.end]);
+    file.set(&small.physical[..written.1.end]);
     let (is_reached, open) = file.close_gate(written.1.end / 2);
     let walker = Arc::clone(&source);
     let walk = thread::spawn(move || walker.refresh());
     is_reached.recv().unwrap();
-    let reader = Arc::clone(&source);
+    let same = Arc::clone(&source);
     let end = written.0.end;
-    let read = thread::spawn(move || reader.read(0, end, OnFault::Fail));
+    let bytes = thread::spawn(move || same.read(0, end, OnFault::Fail));
     open.send(()).unwrap();
     walk.join().unwrap().unwrap();
-    let bytes = read.join().unwrap().unwrap();
+    let bytes = bytes.join().unwrap().unwrap();
     assert_same(&bytes, &pcap.bytes[..end], "in the new frames");
 }
 

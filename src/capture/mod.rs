@@ -4,9 +4,11 @@
 //! decoders, the limits) is the [`Engine`].
 
 mod bad_frame;
+mod bytes;
 pub mod cache;
 pub mod decode;
 pub mod error;
+pub mod follow;
 mod raw;
 mod reach;
 pub mod read_at;
@@ -20,9 +22,10 @@ mod zst;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use bytes::Bytes;
 pub use error::Error;
 pub use reach::Reach;
-pub use source::{Bytes, Facts, Form, Known, OnFault, Progress, Source, State};
+pub use source::{Facts, Form, Known, OnFault, Progress, Source, State};
 
 /// The default of the cache's budget in bytes: 256 MiB.
 pub const CACHE_SIZE: u64 = 256 * 1024 * 1024;

@@ -7,10 +7,11 @@
 
 use std::sync::{Arc, RwLock};
 
+use super::bytes::Bytes;
 use super::error::Error;
 use super::reach::{Reach, WALK_STEP};
 use super::read_at::{ReadAt, read_full};
-use super::source::{Bytes, Facts, Known, OnFault, Progress, State};
+use super::source::{Facts, Known, OnFault, Progress, State};
 use super::sync::{Turn, read, write};
 use crate::format::pcap::{GLOBAL_HEADER_LEN, GlobalHeader, LengthRule, RECORD_HEADER_LEN};
 use crate::format::{Fault, FaultKind, FileId, FrameName, PhysicalOffset, SourceOffset};

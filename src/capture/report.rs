@@ -2,7 +2,10 @@
 
 use super::error::Error;
 use super::source::{Facts, Form, Source, State};
-use crate::format::pcap::{GLOBAL_HEADER_LEN, LengthRule, RecordFault, RecordFaultKind};
+use crate::format::pcap::{
+    GLOBAL_HEADER_LEN, GlobalHeader, LengthRule, RecordFault, RecordFaultKind,
+};
+use crate::format::table::Span;
 use crate::format::{Fault, FaultKind, FrameName, PhysicalOffset, SourceOffset};
 
 /// Faults reported of one file; a file may have as many as frames.
@@ -108,7 +111,6 @@ impl Check {
             let Some((span, decoded)) = source.frame(index) else {
                 break;
             };
-            let frame = FrameName::Data(index as u64);
             let bytes = match decoded {
                 Ok(bytes) => bytes,
                 Err(Error::Fault(fault)) => {
@@ -117,20 +119,10 @@ impl Check {
                 }
                 Err(error) => return Err(error),
             };
-            let whole = header.whole_records(&bytes, span.src_start, LengthRule::Marked);
-            let record = match whole {
-                Ok(whole) => {
-                    self.packets += whole.count;
-                    cut_record(span.src_start, whole.len, bytes.len())
-                }
-                Err(fault) => Some(fault),
-            };
-            if let Some(record) = record {
-                self.note(Fault {
-                    kind: FaultKind::Record(record),
-                    frame,
-                    at: span.phys_start,
-                });
+            let records = check_frame(&header, index as u64, &span, &bytes);
+            self.packets += records.packets;
+            if let Some((_, fault)) = records.fault {
+                self.note(fault);
             }
             on_progress(span.src_end().as_u64());
         }
@@ -185,6 +177,41 @@ impl Check {
             self.faults.push(fault);
         }
     }
+}
+
+/// The records of one data frame.
+#[derive(Debug)]
+pub(super) struct FrameRecords {
+    /// Whole records; 0 where one is too long.
+    packets: u64,
+    /// The first record that breaks the rules, and the fault that this is of the frame.
+    pub(super) fault: Option<(RecordFault, Fault)>,
+}
+
+/// Follows the records of data frame number `index` at `span`, whose source bytes are `bytes`: all of them whole, and as
+/// long as a marked file may hold.
+pub(super) fn check_frame(
+    header: &GlobalHeader,
+    index: u64,
+    span: &Span,
+    bytes: &[u8],
+) -> FrameRecords {
+    let (packets, record) = match header.whole_records(bytes, span.src_start, LengthRule::Marked) {
+        Ok(whole) => (
+            whole.count,
+            cut_record(span.src_start, whole.len, bytes.len()),
+        ),
+        Err(record) => (0, Some(record)),
+    };
+    let fault = record.map(|record| {
+        let fault = Fault {
+            kind: FaultKind::Record(record),
+            frame: FrameName::Data(index),
+            at: span.phys_start,
+        };
+        (record, fault)
+    });
+    FrameRecords { packets, fault }
 }
 
 fn cut_record(start: SourceOffset, whole: usize, len: usize) -> Option<RecordFault> {

@@ -3,12 +3,11 @@
 //! Never panics, whatever the bytes. A read gives the source's bytes or an error, never a guess.
 
 use std::fmt;
-use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Engine;
-use super::cache::Frame;
+use super::bytes::Bytes;
 use super::error::Error;
 use super::raw::Raw;
 use super::reach::Reach;
@@ -119,50 +118,6 @@ pub enum OnFault {
     Fail,
     /// The bytes before the fault; the next read meets it at its first byte and fails.
     ServeGood,
-}
-
-/// A run of source bytes: a part of a decoded frame, or a buffer of its own.
-#[derive(Clone, Debug)]
-pub struct Bytes(Repr);
-
-#[derive(Clone, Debug)]
-enum Repr {
-    /// Invariant: the range lies within the frame.
-    Frame(Arc<Frame>, Range<usize>),
-    Owned(Vec<u8>),
-}
-
-impl Bytes {
-    /// Up to `len` bytes of `frame` from `start` on.
-    pub(super) fn of_frame(frame: Arc<Frame>, start: usize, len: usize) -> Self {
-        let all = frame.bytes().len();
-        let start = start.min(all);
-        let end = start.saturating_add(len).min(all);
-        Self(Repr::Frame(frame, start..end))
-    }
-}
-
-impl From<Vec<u8>> for Bytes {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self(Repr::Owned(bytes))
-    }
-}
-
-impl Default for Bytes {
-    fn default() -> Self {
-        Self(Repr::Owned(Vec::new()))
-    }
-}
-
-impl Deref for Bytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match &self.0 {
-            Repr::Frame(frame, range) => &frame.bytes()[range.clone()],
-            Repr::Owned(bytes) => bytes,
-        }
-    }
 }
 
 /// An open capture. Shared between threads; every method blocks at most on the disk and on decoding.
@@ -350,6 +305,32 @@ impl Source {
                 let bytes = frame.map(|frame| Bytes::of_frame(frame, 0, usize::MAX));
                 Some((span, bytes))
             }
+        }
+    }
+
+    /// The data frame that holds source byte `offset`: its number, where it is, and its source bytes, decoded and checked;
+    /// `None` where there is none now, and for a raw capture.
+    #[must_use]
+    pub fn frame_at(&self, offset: u64) -> Option<(u64, Span, Result<Bytes, Error>)> {
+        match &self.kind {
+            Kind::Raw(_) => None,
+            Kind::Zst(zst) => {
+                let (place, frame) = zst.frame_at(&self.engine, self.progress(), offset)?;
+                let bytes = frame.map(|frame| Bytes::of_frame(frame, 0, usize::MAX));
+                Some((place.index, place.span, bytes))
+            }
+        }
+    }
+
+    /// The fault behind which nothing can be mapped: one that ended the walk, or a partial raw file that is no pcap.
+    #[must_use]
+    pub fn walk_fault(&self) -> Option<Fault> {
+        match &self.kind {
+            Kind::Raw(raw) if self.progress() == Progress::Partial => {
+                raw.facts(Progress::Partial).error
+            }
+            Kind::Raw(_) => None,
+            Kind::Zst(zst) => zst.walk_fault(),
         }
     }
 

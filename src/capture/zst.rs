@@ -325,6 +325,11 @@ impl Zst {
         }
     }
 
+    /// The fault that ended the walk.
+    pub(super) fn walk_fault(&self) -> Option<Fault> {
+        read(&self.view).fault().cloned()
+    }
+
     /// Frame number `index`.
     pub(super) fn span(&self, index: usize) -> Option<Span> {
         read(&self.view).table.span(index)

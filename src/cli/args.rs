@@ -136,13 +136,16 @@ pub struct Pack {
 /// Arguments of `cat`.
 #[derive(Debug, clap::Args)]
 pub struct Cat {
+    /// Go on as the capture grows, and end when it is complete.
+    #[arg(short, long)]
+    pub follow: bool,
     /// Source offset of the first byte.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub offset: u64,
     /// Source bytes at most; all that follow by default.
     #[arg(long, value_name = "N")]
     pub length: Option<u64>,
-    /// A capture in any form.
+    /// A capture in any form, by its physical or its logical name.
     pub file: PathBuf,
 }
 

@@ -1,22 +1,34 @@
-//! `cat`: a capture's source bytes on standard output.
+//! `cat`: a capture's source bytes on standard output, to its end or as it grows.
 
+use std::ffi::OsStr;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::args::Cat;
 use super::complain;
 use super::exit::Exit;
-use super::input::Input;
+use super::input::{Input, Place};
+use super::watch::{Watch, Woken};
+use crate::capture::follow::{Follower, Names, Next};
 use crate::capture::report::Verdict;
-use crate::capture::{Engine, Error, OnFault};
+use crate::capture::{Engine, Error, OnFault, Progress, State};
+use crate::sys::attribute;
 
 /// Source bytes written in one step.
 const STEP: usize = 1024 * 1024;
+/// The attribute that captures in a mount have, and no other file.
+const STATE: &str = "user.pcapzst.state";
 
 /// Writes the bytes.
 pub(super) fn cat(args: &Cat) -> Exit {
     let engine = Arc::new(Engine::default());
-    let outcome = Input::open(&engine, &args.file).and_then(|input| write(&input, args));
+    let outcome = if args.follow {
+        follow(engine, args)
+    } else {
+        Input::open(&engine, &args.file).and_then(|input| write(&input, args))
+    };
     match outcome {
         Ok(exit) => exit,
         // The reader has seen enough: no failure of ours.
@@ -39,13 +51,11 @@ fn write(input: &Input, args: &Cat) -> Result<Exit, Error> {
         if bytes.is_empty() {
             break;
         }
-        out.write_all(&bytes)
-            .map_err(Error::io("writing to standard output"))?;
+        out.write_all(&bytes).map_err(writing())?;
         at += bytes.len() as u64;
         left -= bytes.len() as u64;
     }
-    out.flush()
-        .map_err(Error::io("writing to standard output"))?;
+    out.flush().map_err(writing())?;
     if left == 0 {
         return Ok(Exit::Done);
     }
@@ -71,4 +81,76 @@ fn write(input: &Input, args: &Cat) -> Result<Exit, Error> {
         Verdict::Foreign if facts.size > 0 => Exit::Done,
         verdict => verdict.into(),
     })
+}
+
+fn writing() -> impl Fn(io::Error) -> Error {
+    Error::io("writing to standard output")
+}
+
+/// Writes what there is and what comes, until the capture is complete.
+fn follow(engine: Arc<Engine>, args: &Cat) -> Result<Exit, Error> {
+    let path = &args.file;
+    if attribute(path, OsStr::new(STATE)).is_ok() {
+        complain(
+            path,
+            "this is a capture in a mount: follow the physical file, or use `tail -c +1 -f`",
+        );
+        return Ok(Exit::Usage);
+    }
+    let (file, place) = Place::open(path)?;
+    let names = (place.progress == Progress::Partial).then(|| Names {
+        complete: place.complete_path(),
+        partial: place.path.clone(),
+    });
+    let mut follower = Follower::new(engine, file, place.form, names, args.offset)?;
+    // Before the first look, so that no change falls between the two.
+    let watch = Watch::new(follower.file());
+    let mut out = io::stdout().lock();
+    let mut left = args.length.unwrap_or(u64::MAX);
+    let mut is_told = false;
+    loop {
+        if left == 0 {
+            return Ok(Exit::Done);
+        }
+        match follower.take_next()? {
+            Next::Bytes(bytes) => {
+                let len = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+                out.write_all(&bytes[..len]).map_err(writing())?;
+                out.flush().map_err(writing())?;
+                left -= len as u64;
+            }
+            Next::NotYet => {
+                is_told = is_told || tell_draining(path, &follower);
+                if watch.wait(out.as_fd()).map_err(Error::io("waiting"))? == Woken::NobodyReads {
+                    return Ok(Exit::Done);
+                }
+            }
+            Next::Complete => return Ok(Exit::Done),
+            Next::Removed => return Ok(cut_short(path, "was removed before it was complete")),
+            Next::Replaced => {
+                return Ok(cut_short(path, "another capture was written over this one"));
+            }
+        }
+    }
+}
+
+fn cut_short(path: &Path, why: &str) -> Exit {
+    complain(path, why);
+    Exit::Incomplete
+}
+
+/// Says, of a capture that has its final name and a torn end, what is waited for; whether it did.
+fn tell_draining(path: &Path, follower: &Follower) -> bool {
+    let facts = follower.source().facts();
+    let is_draining = facts.state == State::Draining;
+    if is_draining {
+        complain(
+            path,
+            format!(
+                "has its final name, and {} torn bytes at its end: waiting for the rest",
+                facts.torn_bytes
+            ),
+        );
+    }
+    is_draining
 }

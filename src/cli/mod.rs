@@ -11,6 +11,7 @@ mod pack;
 mod progress;
 mod status;
 mod verify;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -129,7 +129,17 @@ fn run(
     // The first request of all: what the caller is told is that the mount answers, not that it should.
     mounting.point().metadata()?;
     on_ready();
-    session.join()
+    match session.join() {
+        // A request that the kernel was handing over while the mount went away. With the mount still in its place the
+        // connection was cut by somebody.
+        Err(error)
+            if error.raw_os_error() == Some(libc::ECONNABORTED)
+                && matches!(mounting.unmount(), Ok(None)) =>
+        {
+            Ok(())
+        }
+        outcome => outcome,
+    }
 }
 
 /// Unmounts at each ending signal. The session ends by itself once the last handle is closed.

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::{Zst, check_limit};
 use crate::capture::Engine;
+use crate::capture::bytes::Bytes;
 use crate::capture::cache::Frame;
 use crate::capture::error::Error;
-use crate::capture::source::{Bytes, OnFault, Progress};
+use crate::capture::source::{OnFault, Progress};
 use crate::capture::sync::{read, write};
 use crate::capture::view::{Extent, Place};
 use crate::format::table::Span;
@@ -150,6 +151,38 @@ impl Zst {
             }
         });
         Some((place.span, frame))
+    }
+
+    /// The frame that holds source byte `offset`, decoded and checked; `None` where there is none now. What does not decode is
+    /// walked again first, as in [`Self::read`].
+    pub(in crate::capture) fn frame_at(
+        &self,
+        engine: &Engine,
+        progress: Progress,
+        offset: u64,
+    ) -> Option<(Place, Result<Arc<Frame>, Error>)> {
+        let attempt = || {
+            let place = {
+                let view = read(&self.view);
+                let is_shown = offset < view.extent().frontier;
+                view.find(SourceOffset::new(offset)).filter(|_| is_shown)?
+            };
+            Some((place, self.frame(engine, &place)))
+        };
+        let (mut place, mut frame) = attempt()?;
+        if let Err(Error::Fault(_)) = &frame
+            && progress == Progress::Partial
+        {
+            match self.walk_again(engine, progress, &place) {
+                Ok(true) => (place, frame) = attempt()?,
+                Ok(false) => {}
+                Err(error) => frame = Err(error),
+            }
+        }
+        if let Err(Error::Fault(fault)) = &frame {
+            self.note_bad_frame(&place, fault);
+        }
+        Some((place, frame))
     }
 
     /// The frame at `place`, decoded and checked.
