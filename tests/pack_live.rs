@@ -10,71 +10,19 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::time::Duration;
+use std::process::Stdio;
 
 use common::day::scratch;
+use common::live::{Live, decoded};
 use common::pcap::{Magic, Pcap};
-use common::{assert_same, names, pcapzst, run, tool};
+use common::{assert_same, names, pcapzst, run};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 /// A pipe holds this much (pipe(7)); what is written beyond it has been taken out by the reader, who may hold as much
 /// again that it has not looked at yet.
 const PIPE: usize = 65_536;
-
-/// A writer that reads from a pipe the test holds; killed in the end if it still runs.
-struct Live {
-    child: Child,
-    stdin: Option<ChildStdin>,
-}
-
-impl Live {
-    fn start(out: &Path) -> Self {
-        let mut command = pcapzst();
-        command.args(["pack", "-", "-o"]).arg(out);
-        Self::spawn(command.stderr(Stdio::null()))
-    }
-
-    fn spawn(command: &mut Command) -> Self {
-        command.stdin(Stdio::piped()).stdout(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let stdin = child.stdin.take();
-        Self { child, stdin }
-    }
-
-    /// Writes; it returns when all but a pipe's worth has been read.
-    fn feed(&mut self, bytes: &[u8]) {
-        self.stdin.as_mut().unwrap().write_all(bytes).unwrap();
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_raw(self.child.id().try_into().unwrap())
-    }
-
-    /// The exit code once it has ended.
-    fn end(&mut self) -> Option<i32> {
-        let in_time = common::watch(self.pid(), Duration::from_secs(30), || ());
-        let code = self.child.wait().unwrap().code();
-        assert!(in_time, "the writer did not end");
-        code
-    }
-}
-
-impl Drop for Live {
-    fn drop(&mut self) {
-        // An error means that it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn decoded(out: &Path) -> Vec<u8> {
-    run(pcapzst().arg("verify").arg(out)).ok();
-    run(tool("zstd").arg("-dc").arg(out)).ok().stdout
-}
 
 fn out_in(folder: &Path) -> PathBuf {
     folder.join("live.pcap.zst")

@@ -28,6 +28,8 @@ pub enum Error {
     Panicked,
     /// There is a file already where one is to be written; what it is.
     Exists(&'static str),
+    /// A partial file that is to be gone on with, and an input that does not continue it; why.
+    NotResumable(&'static str),
     /// The input was written to while it was packed.
     InputChanged,
     /// zstd refused a parameter or to compress; its own words.
@@ -74,7 +76,7 @@ impl fmt::Display for Error {
             }
             Self::Shrank => f.write_str("the file became shorter while it was read"),
             Self::Panicked => f.write_str("decoding ended in a panic; please report it"),
-            Self::Exists(what) => f.write_str(what),
+            Self::Exists(what) | Self::NotResumable(what) => f.write_str(what),
             Self::InputChanged => f.write_str("the file was written to while it was packed"),
             Self::Zstd(words) => write!(f, "zstd: {words}"),
             Self::Busy => f.write_str("another writer holds the file"),

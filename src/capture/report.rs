@@ -71,15 +71,12 @@ pub fn verify(source: &Source, mut on_progress: impl FnMut(u64)) -> Result<Verif
     let facts = source.facts();
     let mut verdict = Verdict::of(&facts, source.form());
     for fault in &check.faults {
-        verdict = verdict.max(match (source.form(), &fault.kind) {
-            // The end of a raw file in the middle of a record is a torn tail; within a frame it is corruption.
-            (
-                Form::Raw,
-                FaultKind::Record(RecordFault {
-                    kind: RecordFaultKind::Cut { .. },
-                    ..
-                }),
-            ) => Verdict::Incomplete,
+        verdict = verdict.max(match &fault.kind {
+            // The end of a raw file in the middle of a record is a torn tail.
+            FaultKind::Record(RecordFault {
+                kind: RecordFaultKind::Cut { .. },
+                ..
+            }) => Verdict::Incomplete,
             _ => Verdict::Damaged,
         });
     }
@@ -160,8 +157,9 @@ impl Check {
             if whole.len == 0 {
                 let rest = usize::try_from(facts.size - at).unwrap_or(usize::MAX);
                 if bytes.len() >= rest {
-                    self.faults
-                        .extend(cut_record(base, 0, bytes.len()).map(raw_fault));
+                    let cut = |got| RecordFaultKind::Cut { got };
+                    let record = half_record(base, 0, bytes.len(), cut);
+                    self.faults.extend(record.map(raw_fault));
                     break;
                 }
                 // One record is longer than the step; lengths are capped by libpcap's rule, so this ends.
@@ -199,7 +197,9 @@ pub(super) fn check_frame(
     let (packets, record) = match header.whole_records(bytes, span.src_start, LengthRule::Marked) {
         Ok(whole) => (
             whole.count,
-            cut_record(span.src_start, whole.len, bytes.len()),
+            half_record(span.src_start, whole.len, bytes.len(), |got| {
+                RecordFaultKind::Split { got }
+            }),
         ),
         Err(record) => (0, Some(record)),
     };
@@ -214,12 +214,16 @@ pub(super) fn check_frame(
     FrameRecords { packets, fault }
 }
 
-fn cut_record(start: SourceOffset, whole: usize, len: usize) -> Option<RecordFault> {
+/// What is behind the `whole` bytes of whole records among `len` from source offset `start` on, as `kind` calls it.
+fn half_record(
+    start: SourceOffset,
+    whole: usize,
+    len: usize,
+    kind: impl FnOnce(u64) -> RecordFaultKind,
+) -> Option<RecordFault> {
     (whole < len).then(|| RecordFault {
         at: SourceOffset::new(start.as_u64().saturating_add(whole as u64)),
-        kind: RecordFaultKind::Cut {
-            got: (len - whole) as u64,
-        },
+        kind: kind((len - whole) as u64),
     })
 }
 

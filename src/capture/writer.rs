@@ -4,18 +4,23 @@
 //! and on disk. Bytes already written are never changed; a frame that could not be written whole is truncated away. What
 //! stands under the final name is always complete.
 
-use std::fs::{File, OpenOptions};
+mod leftover;
+mod partial;
+
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, Flock, FlockArg, RenameFlags, renameat2};
+use nix::fcntl::{AT_FDCWD, Flock, RenameFlags, renameat2};
 use zstd::zstd_safe::{self, CCtx, CParameter};
 
+use self::leftover::{Leftover, PassedOver};
+use self::partial::lock_partial;
+pub use self::partial::{PARTIAL_SUFFIX, partial_path};
 use super::error::Error;
 use crate::format::marker;
-use crate::format::pcap::{GlobalHeader, RecordFault, RecordFaultKind};
+use crate::format::pcap::{GLOBAL_HEADER_LEN, GlobalHeader, RecordFault, RecordFaultKind};
 use crate::format::split::Splitter;
 use crate::format::{Fault, FaultKind, FrameName, PhysicalOffset, SourceOffset};
 
@@ -23,8 +28,6 @@ use crate::format::{Fault, FaultKind, FrameName, PhysicalOffset, SourceOffset};
 pub const FRAME_TARGET: usize = 262_144;
 /// Default compression level (format document, section 9).
 pub const LEVEL: i32 = 2;
-/// The suffix of a file that is being written (format document, section 7.1).
-pub const PARTIAL_SUFFIX: &str = ".partial";
 
 /// How to write.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +47,15 @@ pub enum Existing {
     Keep,
     /// Replace them.
     Replace,
+    /// Go on with a partial file that another writer left, behind its last whole frame; without one, start as with `Keep`.
+    ///
+    /// What is written then must begin as what is there: that part of it is compared and passed over. With `appends`, a
+    /// capture with the same global header and another first record goes on behind what is there: that is a live capture
+    /// that was started again.
+    Resume {
+        /// Whether another capture goes on behind what is there.
+        appends: bool,
+    },
 }
 
 impl Default for Options {
@@ -78,6 +90,8 @@ pub struct Writer {
     context: CCtx<'static>,
     /// `None` until the global header is there.
     splitter: Option<Splitter>,
+    /// What an earlier writer left, while the source's beginning is compared with it.
+    leftover: Option<Leftover>,
     /// Source bytes that no frame holds yet.
     pending: Vec<u8>,
     stored: Vec<u8>,
@@ -94,27 +108,29 @@ impl std::fmt::Debug for Writer {
 }
 
 impl Writer {
-    /// Starts `out`: creates and locks `out.partial` and writes the marker.
+    /// Starts `out`: creates and locks `out.partial` and writes the marker, or goes on with what is there.
     ///
     /// # Errors
     /// [`Error::Busy`] when another writer holds it; `EEXIST` when `out` or a leftover partial file is there and may not
-    /// be replaced.
+    /// be replaced; the fault of a leftover file that is to be gone on with and is not one of a writer's.
     pub fn create(out: &Path, options: Options) -> Result<Self, Error> {
-        if options.existing == Existing::Keep && out.symlink_metadata().is_ok() {
+        if options.existing != Existing::Replace && out.symlink_metadata().is_ok() {
             return Err(Error::Exists(
                 "the output exists already (--force replaces it)",
             ));
         }
         let partial = partial_path(out);
         let file = lock_partial(&partial)?;
-        if file.metadata().map_err(Error::io("creating"))?.len() > 0 {
-            if options.existing == Existing::Keep {
+        let len = file.metadata().map_err(Error::io("creating"))?.len();
+        let leftover = match options.existing {
+            Existing::Keep if len > 0 => {
                 return Err(Error::Exists(
-                    "a partial file was left behind by another writer (--force replaces it)",
+                    "a partial file was left behind by another writer (--resume goes on with it, --force replaces it)",
                 ));
             }
-            file.set_len(0).map_err(Error::io("truncating"))?;
-        }
+            Existing::Resume { .. } => Leftover::open(&file)?,
+            Existing::Keep | Existing::Replace => None,
+        };
         let mut writer = Self {
             file,
             partial,
@@ -122,12 +138,35 @@ impl Writer {
             options,
             context: context(options.level)?,
             splitter: None,
+            leftover: None,
             pending: Vec::new(),
             stored: Vec::new(),
             written: Written::default(),
         };
-        writer.append(&marker::FRAME)?;
+        if let Some(leftover) = leftover {
+            writer.go_on_behind(&leftover)?;
+            writer.leftover = Some(leftover);
+        } else {
+            writer.truncate(0)?;
+            writer.append(&marker::FRAME)?;
+        }
         Ok(writer)
+    }
+
+    /// Cuts the file back to what `leftover` holds, and stands behind it.
+    fn go_on_behind(&mut self, leftover: &Leftover) -> Result<(), Error> {
+        self.written = leftover.written();
+        self.truncate(self.written.physical_bytes)?;
+        self.splitter = Some(Splitter::new(
+            leftover.header(),
+            SourceOffset::new(self.written.source_bytes),
+            self.options.frame_target,
+        ));
+        Ok(())
+    }
+
+    fn truncate(&self, len: u64) -> Result<(), Error> {
+        self.file.set_len(len).map_err(Error::io("truncating"))
     }
 
     /// Takes the next source bytes, in any pieces, and writes the frames that they fill.
@@ -136,7 +175,7 @@ impl Writer {
     /// A source that is no pcap, a record that the format does not allow, IO. The file then ends with the last frame.
     pub fn write(&mut self, source: &[u8]) -> Result<(), Error> {
         self.pending.extend_from_slice(source);
-        if self.splitter.is_none() && !self.write_header()? {
+        if !self.pass_over()? || self.splitter.is_none() && !self.write_header()? {
             return Ok(());
         }
         loop {
@@ -147,6 +186,25 @@ impl Writer {
                 Ok(Some(len)) => self.write_frame(len)?,
                 Ok(None) => return Ok(()),
                 Err(record) => return Err(self.record_fault(record)),
+            }
+        }
+    }
+
+    /// Passes over what an earlier writer left; whether that is done.
+    fn pass_over(&mut self) -> Result<bool, Error> {
+        let Some(mut leftover) = self.leftover.take() else {
+            return Ok(true);
+        };
+        let appends = self.options.existing == Existing::Resume { appends: true };
+        match leftover.pass_over(&mut self.pending, appends)? {
+            PassedOver::Part => {
+                self.leftover = Some(leftover);
+                Ok(false)
+            }
+            PassedOver::All => Ok(true),
+            PassedOver::UpToBadFrame => {
+                self.go_on_behind(&leftover)?;
+                Ok(true)
             }
         }
     }
@@ -162,7 +220,7 @@ impl Writer {
     /// The first bytes of a record of which the rest never came: the fault, if there are any.
     #[must_use]
     pub fn cut_record(&self) -> Option<Fault> {
-        let splitter = self.splitter.as_ref()?;
+        let splitter = self.splitter.as_ref().filter(|_| self.leftover.is_none())?;
         let got = (self.pending.len() - splitter.whole()) as u64;
         (got > 0).then(|| {
             self.fault(FaultKind::Record(RecordFault {
@@ -177,11 +235,15 @@ impl Writer {
     /// Bytes of half a record are left out and counted in [`Written::cut_bytes`].
     ///
     /// # Errors
-    /// A source without a whole global header; `EEXIST` when `out` has come to be meanwhile; IO. The partial file stays.
+    /// A source without a whole global header, or one that ends before what a leftover file holds; `EEXIST` when `out` has
+    /// come to be meanwhile; IO. The partial file stays.
     pub fn finish(&mut self) -> Result<Written, Error> {
-        if self.splitter.is_none() {
-            let got = self.pending.len() as u64;
+        let got = self.pending.len() as u64;
+        if self.splitter.is_none() || self.leftover.is_some() && got < GLOBAL_HEADER_LEN {
             return Err(self.fault(FaultKind::NoHeader { got }).into());
+        }
+        if let Some(leftover) = self.leftover.take() {
+            leftover.end(&mut self.pending)?;
         }
         self.flush()?;
         self.written.cut_bytes = self.pending.len() as u64;
@@ -201,12 +263,12 @@ impl Writer {
     fn rename(&self) -> Result<(), Error> {
         let doing = Error::io("renaming to the final name");
         let flags = match self.options.existing {
-            Existing::Keep => RenameFlags::RENAME_NOREPLACE,
             Existing::Replace => RenameFlags::empty(),
+            Existing::Keep | Existing::Resume { .. } => RenameFlags::RENAME_NOREPLACE,
         };
         match renameat2(AT_FDCWD, &self.partial, AT_FDCWD, &self.out, flags) {
             // NFS and others know no flags. A link does not replace a file either.
-            Err(Errno::EINVAL | Errno::ENOSYS) if self.options.existing == Existing::Keep => {
+            Err(Errno::EINVAL | Errno::ENOSYS) if !flags.is_empty() => {
                 std::fs::hard_link(&self.partial, &self.out)
                     .and_then(|()| std::fs::remove_file(&self.partial))
                     .map_err(doing)
@@ -216,6 +278,14 @@ impl Writer {
             )),
             outcome => outcome.map_err(io::Error::from).map_err(doing),
         }
+    }
+
+    /// Finishes a source that was stopped: as [`Self::finish`], but what a leftover file holds beyond it stays.
+    pub fn finish_stopped(&mut self) -> Result<Written, Error> {
+        if self.leftover.take().is_some() {
+            self.pending.clear();
+        }
+        self.finish()
     }
 
     /// Gives up: removes the partial file. For an input that is still there; a live one keeps what was written.
@@ -299,14 +369,6 @@ impl Writer {
     }
 }
 
-/// The name that `out` has while it is written.
-#[must_use]
-pub fn partial_path(out: &Path) -> PathBuf {
-    let mut partial = out.as_os_str().to_owned();
-    partial.push(PARTIAL_SUFFIX);
-    PathBuf::from(partial)
-}
-
 /// A compressor whose frames keep the format's invariants: content size declared, checksum present.
 fn context(level: i32) -> Result<CCtx<'static>, Error> {
     let mut context = CCtx::create();
@@ -320,30 +382,4 @@ fn context(level: i32) -> Result<CCtx<'static>, Error> {
             .map_err(|code| Error::Zstd(zstd_safe::get_error_name(code)))?;
     }
     Ok(context)
-}
-
-/// The partial file, created if need be, locked, and still the one its path names.
-fn lock_partial(path: &Path) -> Result<Flock<File>, Error> {
-    loop {
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(path)
-            .map_err(Error::io("creating the partial file"))?;
-        let file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(file) => file,
-            Err((_, Errno::EWOULDBLOCK)) => return Err(Error::Busy),
-            Err((_, errno)) => return Err(Error::io("locking")(errno.into())),
-        };
-        // The writer that held it may have renamed it away between our open and our lock.
-        let ours = file.metadata().map_err(Error::io("locking"))?;
-        match path.symlink_metadata() {
-            Ok(named) if (named.dev(), named.ino()) == (ours.dev(), ours.ino()) => {
-                return Ok(file);
-            }
-            _ => {}
-        }
-    }
 }

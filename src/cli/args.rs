@@ -125,8 +125,11 @@ pub struct Pack {
     /// Standard input only: records wait this long at most for a frame to fill.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     pub flush_ms: u64,
-    /// Replace the output, and a partial file that another writer left behind.
+    /// Go on with a partial file that another writer left behind; without one, start anew.
     #[arg(long)]
+    pub resume: bool,
+    /// Replace the output, and a partial file that another writer left behind.
+    #[arg(long, conflicts_with = "resume")]
     pub force: bool,
     /// Captures; `-` is standard input. They are never removed.
     #[arg(required = true)]

@@ -75,13 +75,16 @@ impl From<&Error> for Exit {
             | Error::Shrank
             | Error::Panicked
             | Error::Exists(_)
+            | Error::NotResumable(_)
             | Error::InputChanged => Self::Failed,
             Error::Busy => Self::Busy,
             Error::Fault(fault) => match &fault.kind {
                 FaultKind::NotPcap { .. } | FaultKind::NoHeader { .. } => Self::Foreign,
                 FaultKind::Record(record) => match record.kind {
                     RecordFaultKind::Cut { .. } => Self::Incomplete,
-                    RecordFaultKind::InclLen { .. } => Self::Damaged,
+                    RecordFaultKind::InclLen { .. } | RecordFaultKind::Split { .. } => {
+                        Self::Damaged
+                    }
                 },
                 kind if kind.is_foreign() => Self::Foreign,
                 _ => Self::Damaged,

@@ -50,7 +50,7 @@ pub(super) fn pack(args: &Pack) -> Exit {
         };
         match outcome {
             Ok((written, ending)) => {
-                exit = exit.worse(report(input, &out, written, ending));
+                exit = exit.worse(report(input, &out, args, written, ending));
                 if ending == Ending::Stopped {
                     break;
                 }
@@ -64,10 +64,15 @@ pub(super) fn pack(args: &Pack) -> Exit {
     exit
 }
 
-fn report(input: &Path, out: &Path, written: Written, ending: Ending) -> Exit {
+fn report(input: &Path, out: &Path, args: &Pack, written: Written, ending: Ending) -> Exit {
     let is_stream = input == Path::new("-");
     if ending == Ending::Stopped && !is_stream {
-        complain(input, "stopped by a signal; nothing was left behind");
+        let left = if args.resume {
+            "what was packed is in the partial file"
+        } else {
+            "nothing was left behind"
+        };
+        complain(input, format!("stopped by a signal; {left}"));
         return Exit::Failed;
     }
     eprintln!(
@@ -107,16 +112,28 @@ impl Problem {
             error,
         }
     }
+
+    /// A writer of `out` that did not start: over a fault in what another one left, or over `out` itself.
+    fn starting(out: &Path) -> impl Fn(Error) -> Self {
+        move |error| Self {
+            path: match error {
+                Error::Fault(_) => partial_path(out),
+                _ => out.to_owned(),
+            },
+            error,
+        }
+    }
 }
 
-fn options(args: &Pack) -> Options {
+/// `is_stream`: of a live capture that was started again, what comes now goes behind what is there.
+fn options(args: &Pack, is_stream: bool) -> Options {
     Options {
         level: args.level,
         frame_target: usize::try_from(args.frame_target).unwrap_or(usize::MAX),
-        existing: if args.force {
-            Existing::Replace
-        } else {
-            Existing::Keep
+        existing: match args {
+            Pack { force: true, .. } => Existing::Replace,
+            Pack { resume: true, .. } => Existing::Resume { appends: is_stream },
+            _ => Existing::Keep,
         },
     }
 }
@@ -125,7 +142,7 @@ fn options(args: &Pack) -> Options {
 /// partial name.
 fn pack_stream(out: &Path, args: &Pack, stopper: &Stopper) -> Result<(Written, Ending), Problem> {
     let of_output = Problem::with(out);
-    let mut writer = Writer::create(out, options(args)).map_err(&of_output)?;
+    let mut writer = Writer::create(out, options(args, true)).map_err(Problem::starting(out))?;
     let (events, arriving) = sync_channel(PIECES);
     if stopper.direct_to(events.clone()) {
         read_in_background(io::stdin(), events);
@@ -149,11 +166,15 @@ fn pack_stream(out: &Path, args: &Pack, stopper: &Stopper) -> Result<(Written, E
             });
         }
     };
-    let written = writer.finish().map_err(of_output)?;
-    Ok((written, ending))
+    let finished = match ending {
+        Ending::Whole => writer.finish(),
+        Ending::Stopped => writer.finish_stopped(),
+    };
+    Ok((finished.map_err(of_output)?, ending))
 }
 
-/// Packs a file. Whatever goes wrong, nothing is left behind: the input is still there.
+/// Packs a file. Whatever goes wrong, nothing is left behind (the input is still there), except where `--resume` is to find
+/// it again.
 fn pack_file(
     input: &Path,
     out: &Path,
@@ -174,7 +195,7 @@ fn pack_file(
             )));
         }
     }
-    let mut writer = Writer::create(out, options(args)).map_err(&of_output)?;
+    let mut writer = Writer::create(out, options(args, false)).map_err(Problem::starting(out))?;
     let (events, arriving) = sync_channel(PIECES);
     let bar = progress::bar(before.len(), input.to_string_lossy().into_owned());
     let filled = if stopper.direct_to(events.clone()) {
@@ -189,7 +210,7 @@ fn pack_file(
         Ok(Ending::Whole) => writer.finish().map_err(&of_output),
         Ok(Ending::Stopped) => {
             let written = writer.written();
-            writer.abandon().map_err(of_output)?;
+            give_up(writer, args).map_err(of_output)?;
             return Ok((written, Ending::Stopped));
         }
         Err(problem) => Err(problem),
@@ -198,9 +219,18 @@ fn pack_file(
         Ok(written) => Ok((written, Ending::Whole)),
         Err(problem) => {
             // The first error is the one to tell.
-            let _ = writer.abandon();
+            let _ = give_up(writer, args);
             Err(problem)
         }
+    }
+}
+
+/// Leaves nothing behind, unless what is there is to be gone on with.
+fn give_up(writer: Writer, args: &Pack) -> Result<(), Error> {
+    if args.resume {
+        Ok(())
+    } else {
+        writer.abandon()
     }
 }
 

@@ -281,8 +281,13 @@ pub enum RecordFaultKind {
         /// The limit.
         limit: u32,
     },
-    /// The record is cut: by the end of its frame, or of the input.
+    /// The source ends within the record.
     Cut {
+        /// Bytes of it that are there, at least 1.
+        got: u64,
+    },
+    /// The frame ends within the record: no writer of the format splits one.
+    Split {
         /// Bytes of it that are there, at least 1.
         got: u64,
     },
@@ -294,6 +299,12 @@ impl fmt::Display for RecordFault {
         match self.kind {
             RecordFaultKind::InclLen { got, limit } => {
                 write!(f, "captured length: wanted at most {limit}, got {got}")
+            }
+            RecordFaultKind::Split { got } => {
+                write!(
+                    f,
+                    "wanted a whole record in the frame, got its first {got} bytes"
+                )
             }
             RecordFaultKind::Cut { got } => {
                 write!(f, "wanted a whole record, got its first {got} bytes")

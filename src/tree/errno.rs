@@ -60,7 +60,7 @@ impl Failure {
                 | capture::Error::Shrank
                 | capture::Error::Panicked
                 | capture::Error::InputChanged => libc::EIO,
-                capture::Error::Exists(_) => libc::EEXIST,
+                capture::Error::Exists(_) | capture::Error::NotResumable(_) => libc::EEXIST,
                 capture::Error::NoMemory(_) => libc::ENOMEM,
                 capture::Error::Busy => libc::EBUSY,
             },

@@ -14,6 +14,7 @@
 pub mod day;
 pub mod frames;
 pub mod growth;
+pub mod live;
 pub mod mounted;
 pub mod pcap;
 pub mod point;
