@@ -2,6 +2,7 @@
 
 use super::cache::Key;
 use super::source::Known;
+use super::survey::Head;
 use crate::format::pcap::{GLOBAL_HEADER_LEN, GlobalHeader};
 use crate::format::table::{Span, Table};
 use crate::format::{Fault, FileId, FrameName, PhysicalOffset, SourceOffset};
@@ -11,6 +12,8 @@ pub(super) struct View {
     pub(super) table: Table,
     pub(super) header: Option<Header>,
     pub(super) file_id: FileId,
+    /// How the file starts, once frames of one that grows were walked.
+    pub(super) head: Option<Head>,
     /// Length of the file at the last look.
     pub(super) physical_len: u64,
     /// Physical bytes behind the last whole frame at the last look.
@@ -55,6 +58,8 @@ pub(super) struct Extent {
 pub(super) struct Place {
     pub(super) index: u64,
     pub(super) span: Span,
+    /// How the file started when the frame was walked, if that is known.
+    pub(super) head: Option<Head>,
     generation: u64,
 }
 
@@ -74,6 +79,7 @@ impl View {
             table: Table::new(SourceOffset::new(GLOBAL_HEADER_LEN)),
             header: None,
             file_id: known.file_id,
+            head: None,
             physical_len: 0,
             unmapped: 0,
             ending: Ending::Boundary,
@@ -100,6 +106,7 @@ impl View {
         Place {
             index: index as u64,
             span,
+            head: self.head,
             generation: self.generation,
         }
     }

@@ -80,7 +80,7 @@ impl Zst {
         // started over. From the first byte, so that another capture is told by its header and first record.
         if is_refused
             || physical_len < survey.walk().position().as_u64()
-            || (survey.walk().frames() > 0 && survey.has_other_head(&*self.file)?)
+            || survey.has_other_head(&*self.file)?
         {
             self.rewind(engine, survey, 0);
         }
@@ -94,10 +94,13 @@ impl Zst {
             self.rewind(engine, survey, 0);
             ending = self.walk(engine, survey, physical_len, progress)?;
         }
+        let may_grow =
+            progress == Progress::Partial || matches!(ending, Advance::Done(Ending::Torn));
         self.conclude(survey, physical_len, ending);
-        if progress == Progress::Partial && survey.walk().frames() > 0 && !survey.knows_head() {
+        if may_grow && survey.is_head_short() {
             survey.has_other_head(&*self.file)?;
         }
+        write(&self.view).head = survey.head();
         self.look_for_split_record(engine)
     }
 
@@ -221,8 +224,9 @@ impl Zst {
             // Somebody has tried before, and it is still what it was.
             return Ok(false);
         }
-        // When the file was framed anew, the boundary before the frame may be none any more: from the start, then.
-        let boundary = if self.is_frame_there(index)? {
+        // When the file was framed anew, the boundary before the frame may be none any more: from the start, then. So it is
+        // where another capture took the place, though its frames may lie where those of this one lay.
+        let boundary = if !survey.has_other_head(&*self.file)? && self.is_frame_there(index)? {
             fault.at.as_u64()
         } else {
             0
