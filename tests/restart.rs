@@ -294,3 +294,23 @@ fn a_frame_of_padding_is_refused_before_it_is_read() {
     let read = source.read(0, usize::MAX, OnFault::Fail).unwrap();
     assert_same(&read, &pcap.bytes, "the capture");
 }
+
+#[test]
+fn another_capture_is_told_from_one_that_had_but_a_header_and_an_empty_frame() {
+    let (old, new) = (
+        Pcap::random(Magic::LeUs, 40, 3),
+        Pcap::random(Magic::LeUs, 41, 3),
+    );
+    let emptied = [&Marked::new(old.header()).physical[..], &zstd_frame(&[])].concat();
+    let file = Changing::default();
+    file.set(&Marked::pack(&old, 500).physical);
+    let source = file.open(Form::Zst, Progress::Partial);
+    file.set(&emptied);
+    source.refresh().unwrap();
+    assert!(!source.facts().is_replaced);
+    // The empty frame was walked; now a first frame lies in its place, and goes on behind it.
+    file.set(&Marked::pack(&new, 500).physical);
+    source.refresh().unwrap();
+    assert!(source.facts().is_replaced);
+    assert_eq!(size(&source), old.bytes.len(), "the published size stays");
+}

@@ -29,6 +29,8 @@ use pcapzst::tree::{Caching, Options, ROOT, Tree};
 
 const CASES: u32 = 2000;
 const STEPS_MOST: usize = 40;
+/// The smallest unit of the page cache.
+const PAGE: usize = 4096;
 /// Cache budgets in bytes and captures kept open, for one case after the other: plenty, and next to nothing.
 const BUDGETS: [(u64, usize); 4] = [
     (256 * 1024 * 1024, 64),
@@ -50,6 +52,22 @@ fn captures_of_restarted_writers_are_as_the_model_says() {
     run(Groups {
         restarts: true,
         in_place: false,
+    });
+}
+
+#[test]
+fn captures_written_over_in_place_are_as_the_model_says() {
+    run(Groups {
+        restarts: false,
+        in_place: true,
+    });
+}
+
+#[test]
+fn captures_of_writers_of_all_kinds_are_as_the_model_says() {
+    run(Groups {
+        restarts: true,
+        in_place: true,
     });
 }
 
@@ -164,8 +182,15 @@ impl Reader for TreeReader {
         if let Some(bytes) = self.tree.read_cached(opened.handle, from, len) {
             return Ok(bytes.to_vec());
         }
-        let bytes = self.tree.read(opened.handle, from, len).map_err(errno)?;
-        Ok(bytes.to_vec())
+        let bytes = match self.tree.read(opened.handle, from, len) {
+            // Through its page cache the kernel repeats page by page what failed as a whole.
+            Err(failure) if failure.errno() == libc::EIO && opened.mode != Mode::Direct => {
+                let page = PAGE - usize::try_from(from).unwrap() % PAGE;
+                self.tree.read(opened.handle, from, len.min(page))
+            }
+            outcome => outcome,
+        };
+        Ok(bytes.map_err(errno)?.to_vec())
     }
 
     fn close(&mut self, opened: &Opened) {

@@ -122,10 +122,10 @@ impl Raw {
         let is_other_record =
             !view.file_id.is_provisional() && !id.is_provisional() && view.file_id != id;
         let was_known = !view.file_id.is_provisional();
-        // A final one is passed through as long as nothing says that it is another capture.
+        // A final one is passed through as long as nothing says that it is another capture; no first record is awaited.
         let is_replaced = match progress {
             _ if is_other_record => true,
-            Progress::Final => was_known && id.is_provisional(),
+            Progress::Final => is_other_header || (was_known && id.is_provisional()),
             Progress::Partial => is_other_header && !was_known,
         };
         if is_replaced {
@@ -211,8 +211,29 @@ impl Raw {
     pub(super) fn is_as_opened(&self) -> Result<bool, Error> {
         let again = Self::new(Arc::clone(&self.file), Known::default());
         again.refresh_step(Progress::Final)?;
-        let (before, now) = (read(&self.view).file_id, read(&again.view).file_id);
-        Ok(before.is_provisional() || before == now)
+        let (before, now) = (read(&self.view), read(&again.view));
+        let is_same_header = !matches!(before.header, Some(Ok(_))) || before.header == now.header;
+        let is_same_record = before.file_id.is_provisional() || before.file_id == now.file_id;
+        Ok(!before.is_replaced && is_same_header && is_same_record)
+    }
+
+    /// Whether the file no longer starts with the header in `view` and, where `end` is behind that, with its first record
+    /// header; false where it never had them. Blocks on one small read.
+    fn has_other_head(&self, view: &View, end: u64) -> Result<bool, Error> {
+        let Some(Ok(before)) = view.header else {
+            return Ok(false);
+        };
+        let mut head = [0; HEAD_LEN];
+        let got = read_full(&*self.file, &mut head, 0).map_err(Error::io("reading"))?;
+        let Some(header) = head[..got].first_chunk::<24>() else {
+            return Ok(true);
+        };
+        let is_same_record = match head[24..got].first_chunk() {
+            _ if end <= GLOBAL_HEADER_LEN || view.file_id.is_provisional() => true,
+            Some(record) => FileId::new(header, record) == view.file_id,
+            None => false,
+        };
+        Ok(GlobalHeader::parse(header) != Ok(before) || !is_same_record)
     }
 
     pub(super) fn read(
@@ -240,6 +261,11 @@ impl Raw {
             .map_err(|_| Error::NoMemory(wanted as u64))?;
         out.resize(wanted.min(within(there)), 0);
         let got = read_full(&*self.file, &mut out, offset).map_err(Error::io("reading"))?;
+        // Behind the read: a writer that starts over writes the first bytes first.
+        let end = offset.saturating_add(got as u64);
+        if got > 0 && self.has_other_head(&view, end)? {
+            return Err(Error::CutOff);
+        }
         if got < wanted && (got == 0 || on_fault == OnFault::Fail) {
             return Err(Error::CutOff);
         }

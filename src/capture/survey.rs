@@ -24,31 +24,66 @@ pub(super) struct Survey {
 }
 
 /// The first bytes of the file, all of them within frames that were walked: they never change but by a new writer.
-#[derive(Clone, Copy, Debug)]
-struct Head {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
     len: usize,
     crc32: u32,
 }
 
-impl Survey {
-    /// Whether the file starts with other bytes than at the last look: a writer has started over, or the file was copied
-    /// over. Remembers the first bytes once there are some. Blocks on one small read.
-    pub(super) fn has_other_head(&mut self, file: &dyn ReadAt) -> Result<bool, Error> {
-        let walked = usize::try_from(self.walk.position().as_u64()).unwrap_or(usize::MAX);
-        let len = self.head.map_or(walked.min(FIRST_WINDOW), |head| head.len);
-        let mut bytes = [0; FIRST_WINDOW];
-        let got = read_full(file, &mut bytes[..len], 0).map_err(Error::io("reading"))?;
-        let now = Head {
-            len,
-            crc32: crc32fast::hash(&bytes[..got]),
-        };
-        let before = self.head.replace(now).unwrap_or(now);
-        Ok(before.crc32 != now.crc32)
+impl Head {
+    fn of(bytes: &[u8]) -> Self {
+        Self {
+            len: bytes.len(),
+            crc32: crc32fast::hash(bytes),
+        }
     }
 
-    /// Whether the first bytes of the file are remembered.
-    pub(super) fn knows_head(&self) -> bool {
-        self.head.is_some()
+    fn begins(self, bytes: &[u8]) -> bool {
+        bytes
+            .get(..self.len)
+            .is_some_and(|bytes| Self::of(bytes) == self)
+    }
+
+    /// Whether `file` still starts like this. Blocks on one small read.
+    pub(super) fn is_start_of(self, file: &dyn ReadAt) -> Result<bool, Error> {
+        let mut bytes = [0; FIRST_WINDOW];
+        let wanted = &mut bytes[..self.len.min(FIRST_WINDOW)];
+        let got = read_full(file, wanted, 0).map_err(Error::io("reading"))?;
+        Ok(self.begins(&bytes[..got]))
+    }
+}
+
+impl Survey {
+    /// Whether the file starts with other bytes than at the last look: a writer has started over, or the file was copied
+    /// over, and the walk has to go back. Else remembers the first bytes as far as they were walked. Blocks on one small
+    /// read.
+    pub(super) fn has_other_head(&mut self, file: &dyn ReadAt) -> Result<bool, Error> {
+        let mut bytes = [0; FIRST_WINDOW];
+        let wanted = &mut bytes[..self.head_len()];
+        if wanted.is_empty() {
+            return Ok(false);
+        }
+        let got = read_full(file, wanted, 0).map_err(Error::io("reading"))?;
+        let is_other = self.head.is_some_and(|head| !head.begins(&bytes[..got]));
+        if !is_other {
+            self.head = Some(Head::of(&bytes[..got]));
+        }
+        Ok(is_other)
+    }
+
+    /// Whether more of the first bytes was walked than is remembered.
+    pub(super) fn is_head_short(&self) -> bool {
+        self.head.map_or(0, |head| head.len) < self.head_len()
+    }
+
+    fn head_len(&self) -> usize {
+        let walked = usize::try_from(self.walk.position().as_u64()).unwrap_or(usize::MAX);
+        walked.min(FIRST_WINDOW)
+    }
+
+    /// The first bytes of the file, if they are remembered.
+    pub(super) fn head(&self) -> Option<Head> {
+        self.head
     }
 
     /// The walk, standing where the last step left it.

@@ -7,6 +7,7 @@
 use super::bad_frame::BadFrames;
 use super::cache::Key;
 use super::source::{Known, Progress, State};
+use super::survey::Head;
 use crate::format::pcap::{GLOBAL_HEADER_LEN, GlobalHeader};
 use crate::format::table::{Span, Table};
 use crate::format::{Fault, FileId, FrameName, PhysicalOffset, SourceOffset};
@@ -16,6 +17,8 @@ pub(super) struct View {
     pub(super) table: Table,
     pub(super) header: Option<Header>,
     pub(super) file_id: FileId,
+    /// How the file starts, once frames of one that grows were walked.
+    pub(super) head: Option<Head>,
     /// Length of the file at the last look.
     pub(super) physical_len: u64,
     /// Physical bytes behind the last whole frame at the last look.
@@ -73,6 +76,8 @@ pub(super) struct Extent {
 pub(super) struct Place {
     pub(super) index: u64,
     pub(super) span: Span,
+    /// How the file started when the frame was walked, if that is known.
+    pub(super) head: Option<Head>,
     pub(super) generation: u64,
 }
 
@@ -92,6 +97,7 @@ impl View {
             table: empty_table(),
             header: None,
             file_id: known.file_id,
+            head: None,
             physical_len: 0,
             unmapped: 0,
             ending: Ending::Boundary,
@@ -120,6 +126,7 @@ impl View {
         Place {
             index: index as u64,
             span,
+            head: self.head,
             generation: self.generation,
         }
     }

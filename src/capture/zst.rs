@@ -83,7 +83,7 @@ impl Zst {
         // started over. From the first byte, so that another capture is told by its header and first record.
         if is_refused
             || physical_len < survey.walk().position().as_u64()
-            || (survey.walk().frames() > 0 && survey.has_other_head(&*self.file)?)
+            || survey.has_other_head(&*self.file)?
         {
             self.rewind(engine, survey, 0);
         }
@@ -103,10 +103,13 @@ impl Zst {
             }
             Advance::Done(_) | Advance::Replaced => Reach::all(physical_len),
         };
+        let may_grow =
+            progress == Progress::Partial || matches!(ending, Advance::Done(Ending::Torn));
         self.conclude(survey, physical_len, ending);
-        if progress == Progress::Partial && survey.walk().frames() > 0 && !survey.knows_head() {
+        if may_grow && survey.is_head_short() {
             survey.has_other_head(&*self.file)?;
         }
+        self.remember_head(survey);
         self.look_for_split_record(engine)?;
         Ok(reach)
     }
@@ -208,6 +211,15 @@ impl Zst {
         }
     }
 
+    /// Tells readers how the file starts by which they know frames of the table for this capture's. Not while it is walked anew:
+    /// the old table's belong to the start that there was.
+    fn remember_head(&self, survey: &Survey) {
+        let mut view = write(&self.view);
+        if !view.is_begun_anew() {
+            view.head = survey.head();
+        }
+    }
+
     /// Walks anew from the last boundary in the table within the first `physical_len` bytes.
     fn rewind(&self, engine: &Engine, survey: &mut Survey, physical_len: u64) {
         let mut view = write(&self.view);
@@ -247,8 +259,11 @@ impl Zst {
             return Ok(false);
         }
         if !is_begun {
-            // When the file was framed anew, the boundary before the frame may be none any more: from the start, then.
-            let boundary = if self.is_frame_there(place.index)? {
+            // When the file was framed anew, the boundary before the frame may be none any more: from the start, then. So it is
+            // where another capture took the place, though its frames may lie where those of this one lay.
+            let is_same =
+                !survey.has_other_head(&*self.file)? && self.is_frame_there(place.index)?;
+            let boundary = if is_same {
                 place.span.phys_start.as_u64()
             } else {
                 0

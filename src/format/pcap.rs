@@ -97,6 +97,8 @@ pub struct GlobalHeader {
     pub snaplen: u32,
     /// The link-type field, all 32 bits: FCS length and class bits included.
     pub network: u32,
+    /// Time zone and accuracy, as in the file: of no use but to tell one header from another.
+    pub zone: [u8; 8],
 }
 
 impl GlobalHeader {
@@ -104,33 +106,15 @@ impl GlobalHeader {
     pub fn parse(bytes: &[u8; 24]) -> Result<Self, [u8; 4]> {
         let [a, b, c, d, rest @ ..] = *bytes;
         let magic = Magic::parse([a, b, c, d]).ok_or([a, b, c, d])?;
-        let [
-            v0,
-            v1,
-            v2,
-            v3,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            s0,
-            s1,
-            s2,
-            s3,
-            n0,
-            n1,
-            n2,
-            n3,
-        ] = rest;
+        let [v0, v1, v2, v3, rest @ ..] = rest;
+        let [z0, z1, z2, z3, z4, z5, z6, z7, rest @ ..] = rest;
+        let [s0, s1, s2, s3, n0, n1, n2, n3] = rest;
         Ok(Self {
             magic,
             version: (magic.u16([v0, v1]), magic.u16([v2, v3])),
             snaplen: magic.u32([s0, s1, s2, s3]),
             network: magic.u32([n0, n1, n2, n3]),
+            zone: [z0, z1, z2, z3, z4, z5, z6, z7],
         })
     }
 
@@ -323,6 +307,7 @@ mod tests {
             version,
             snaplen,
             network: 0xF400_0001,
+            zone: [0; 8],
         }
     }
 

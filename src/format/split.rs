@@ -101,6 +101,7 @@ mod tests {
             version: (2, 4),
             snaplen: 0,
             network: 1,
+            zone: [0; 8],
         };
         Splitter::new(header, SourceOffset::new(24), target)
     }

@@ -26,20 +26,22 @@ pub struct Opened {
     /// The capture.
     pub source: Source,
     file: Arc<File>,
-    /// The status for which a file that no longer grows was walked; `None` while it grows.
+    /// The status of a file that no longer grows, before and after what is known of it was walked; `None` while it grows,
+    /// or when it changed meanwhile.
     settled: Mutex<Option<Stamp>>,
 }
 
 impl Opened {
-    /// `source`, which reads `file` and was walked when its status was `stat`.
+    /// `source`, which reads `file` and was walked after its status was `before`.
     #[must_use]
-    pub fn new(source: Source, file: Arc<File>, stat: &FileStat) -> Self {
-        let settled = (!source.may_grow()).then(|| Stamp::of(stat));
-        Self {
+    pub fn new(source: Source, file: Arc<File>, before: &FileStat) -> Self {
+        let opened = Self {
             source,
             file,
-            settled: Mutex::new(settled),
-        }
+            settled: Mutex::new(None),
+        };
+        opened.settle(Stamp::of(before));
+        opened
     }
 
     /// Looks at the file again: walks what has come, knowing whether its name was seen to be final.
@@ -47,7 +49,24 @@ impl Opened {
         if progress == Progress::Final {
             self.source.rename_seen();
         }
-        Ok(self.source.refresh()?)
+        self.refresh()
+    }
+
+    /// Looks at the file again under the name it was last seen with.
+    pub fn refresh(&self) -> Result<(), Failure> {
+        let before = Stamp::of(&self.stat()?);
+        self.source.refresh()?;
+        self.settle(before);
+        Ok(())
+    }
+
+    /// Notes for which status the file was walked, once nothing more may come. From here on every read compares it: so it
+    /// must be known before the first one, or what was written over the file until then would be taken for the capture.
+    fn settle(&self, before: Stamp) {
+        let is_still = |stat| Stamp::of(&stat) == before;
+        if !self.source.may_grow() && self.stat().is_ok_and(is_still) {
+            lock(&self.settled).get_or_insert(before);
+        }
     }
 
     /// The physical file's status now, wherever it has been renamed to.
@@ -59,6 +78,18 @@ impl Opened {
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.stat().is_ok_and(|stat| stat.st_nlink == 0)
+    }
+
+    /// Whether the file still holds this capture, as far as can be told now: what a new handle may be given.
+    pub fn is_current(&self) -> Result<bool, Failure> {
+        if self.source.may_grow() {
+            self.refresh()?;
+            return Ok(!self.source.facts().is_replaced);
+        }
+        match self.check_unchanged() {
+            Err(Failure::Stale) => Ok(false),
+            outcome => outcome.map(|()| true),
+        }
     }
 
     /// Whether a file that no longer grows still holds what was walked.
@@ -73,9 +104,9 @@ impl Opened {
             Some(settled) if self.source.form() == Form::Zst && !settled.is_written_as(&now) => {
                 return Err(Failure::Stale);
             }
-            // Renamed, its rights changed, or written over with the time of the last write put back; or a raw file that
-            // is written to under its final name.
-            Some(_) if !self.source.is_as_walked()? => return Err(Failure::Stale),
+            // Renamed, its rights changed, or written over with the time of the last write put back; or it changed while it
+            // was walked; or a raw file that is written to under its final name.
+            _ if !self.source.is_as_walked()? => return Err(Failure::Stale),
             _ => {}
         }
         *lock(&self.settled) = Some(now);

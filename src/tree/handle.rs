@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::capture_node::{CaptureNode, Opened};
+use super::capture_node::Opened;
 use super::inode::Node;
 use super::origin::Stamp;
 use super::scan::Listed;
@@ -25,16 +25,13 @@ pub struct FileHandle {
 }
 
 impl FileHandle {
-    /// The open file that answers this handle's reads.
-    ///
-    /// A direct handle has its own. The page cache belongs to the inode, so what fills it must be what the inode is now,
-    /// whichever handle asks: after a change of form, or a copy over it, the newer file of the same capture.
+    /// The open file that holds this handle's bytes, as far as is known without a look: its own if it is direct, else the
+    /// one that its inode was shown from last, if it still is open.
     #[must_use]
-    pub fn reads_from(&self) -> Arc<Opened> {
-        let current = self.node.capture().and_then(CaptureNode::opened);
-        match current {
-            Some(current) if !self.is_direct => current,
-            _ => Arc::clone(&self.opened),
+    pub fn last_opened(&self) -> Option<Arc<Opened>> {
+        match self.node.capture() {
+            Some(capture) if !self.is_direct => capture.opened(),
+            _ => Some(Arc::clone(&self.opened)),
         }
     }
 }

@@ -38,7 +38,7 @@ use scan::{Listed, Shown};
 use stats::{Event, Gauges, Stats};
 
 use crate::capture::sync::lock;
-use crate::capture::{Bytes, Engine, Form, OnFault, State};
+use crate::capture::{Bytes, Engine, Error, Form, OnFault, State};
 
 /// How the tree shows its source.
 #[derive(Clone, Debug)]
@@ -160,7 +160,7 @@ impl Tree {
         };
         // A raw file is as long as it is, whatever its name; what became of a name is a look-up's business, not a handle's.
         if opened.source.may_grow() || opened.source.form() == Form::Raw {
-            opened.source.refresh()?;
+            opened.refresh()?;
             capture.update_facts(&opened);
             self.note_fault(&node);
         }
@@ -201,15 +201,9 @@ impl Tree {
     /// before a fault, which the next read then meets. Blocks on disk and decoding.
     pub fn read(&self, handle: u64, offset: u64, size: usize) -> Result<Bytes, Failure> {
         let handle = self.files.find(handle).ok_or(Failure::Invalid)?;
-        let opened = handle.reads_from();
+        let end = offset.saturating_add(size as u64);
+        let opened = self.opened_for(&handle, end)?;
         let source = &opened.source;
-        if source.may_grow() {
-            if offset.saturating_add(size as u64) > source.size() {
-                source.refresh()?;
-            }
-        } else {
-            opened.check_unchanged()?;
-        }
         let on_fault = if handle.is_direct {
             OnFault::ServeGood
         } else {
@@ -218,7 +212,13 @@ impl Tree {
             }
             OnFault::Fail
         };
-        let bytes = source.read(offset, size, on_fault).inspect_err(|_| {
+        let read = || source.read(offset, size, on_fault);
+        let bytes = match read() {
+            // A restarted writer may have written again since what it had cut off.
+            Err(Error::CutOff) if source.may_grow() => opened.refresh().and_then(|()| Ok(read()?)),
+            outcome => outcome.map_err(Failure::from),
+        };
+        let bytes = bytes.inspect_err(|_| {
             if let Some(capture) = handle.node.capture() {
                 capture.update_facts(&opened);
                 self.note_fault(&handle.node);
@@ -231,12 +231,11 @@ impl Tree {
     /// As [`Self::read`], if the bytes are decoded already and all there; never blocks.
     #[must_use]
     pub fn read_cached(&self, handle: u64, offset: u64, size: usize) -> Option<Bytes> {
-        let handle = self.files.find(handle)?;
-        let source = &handle.reads_from().source;
-        let bytes = source.read_cached(offset, size)?;
-        if bytes.len() < size && source.may_grow() {
-            return None;
-        }
+        let source = &self.files.find(handle)?.last_opened()?.source;
+        // Where it ends is for a look to tell: it may grow, or be another file by now.
+        let bytes = source
+            .read_cached(offset, size)
+            .filter(|bytes| bytes.len() == size)?;
         self.stats.count(Event::Read(bytes.len()));
         Some(bytes)
     }
@@ -245,7 +244,7 @@ impl Tree {
     #[must_use]
     pub fn walks_first(&self, handle: u64, offset: u64, size: usize) -> bool {
         self.files.find(handle).is_some_and(|handle| {
-            let source = &handle.reads_from().source;
+            let source = &handle.opened.source;
             source.may_grow() && offset.saturating_add(size as u64) > source.size()
         })
     }

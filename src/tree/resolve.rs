@@ -10,6 +10,7 @@ use nix::sys::stat::FileStat;
 use super::Tree;
 use super::capture_node::{CaptureNode, Opened};
 use super::errno::Failure;
+use super::handle::FileHandle;
 use super::inode::{Identity, Node, NodeKind};
 use super::origin::{Origin, Stamp, is_file, is_folder, join};
 use super::scan::{Found, Shown, find, forms};
@@ -153,11 +154,7 @@ impl Tree {
                     NodeKind::File(Box::new(CaptureNode::new(&found, &opened)))
                 });
                 if let Some(capture) = node.capture() {
-                    // The name is back with a capture that somebody still has open: that one goes on.
-                    if let Some(before) = capture.opened().filter(|_| capture.is_grown(&found)) {
-                        before.look(found.progress)?;
-                        opened = before;
-                    }
+                    opened = self.resumed(capture, &path, &found, opened)?;
                     capture.update(&found, &opened);
                 }
                 self.note_conflict(&node, folder);
@@ -167,6 +164,30 @@ impl Tree {
         self.idle.keep(node.id, &opened);
         self.note_fault(&node);
         Ok((node, opened.stat()?))
+    }
+
+    /// The open capture for the node that a name leads to again, or for the first time: `opened`, if no other goes on with
+    /// what was shown of it.
+    fn resumed(
+        &self,
+        capture: &CaptureNode,
+        path: &Path,
+        found: &Found,
+        opened: Arc<Opened>,
+    ) -> Result<Arc<Opened>, Failure> {
+        if let Some(before) = capture.opened().filter(|_| capture.is_grown(found)) {
+            before.look(found.progress)?;
+            // Another capture may have been in the file for a while.
+            if !before.source.facts().is_replaced {
+                return Ok(before);
+            }
+        }
+        let known = capture.known_for(found);
+        if known.size > opened.source.facts().frontier {
+            let (again, _) = self.open_physical(path, found, known)?;
+            return Ok(again);
+        }
+        Ok(opened)
     }
 
     /// Opens the physical file at `path`, of whose capture `known` was shown before, and walks it.
@@ -208,14 +229,18 @@ impl Tree {
     /// [`Failure::Stale`] when the node's name leads to another capture, or nowhere, and nobody holds this one open.
     pub(super) fn opened(&self, node: &Arc<Node>) -> Result<Arc<Opened>, Failure> {
         let capture = node.capture().ok_or(Failure::IsFolder)?;
-        if let Some(opened) = capture.opened() {
+        if let Some(opened) = capture.opened()
+            && opened.is_current()?
+        {
             return Ok(opened);
         }
         let folder = node.parent.as_ref().map(|parent| parent.path());
         let folder = folder.unwrap_or_default();
         for _ in 0..ATTEMPTS {
             let stat = self.resolve_again(node)?;
-            if let Some(opened) = capture.opened() {
+            if let Some(opened) = capture.opened()
+                && opened.is_current()?
+            {
                 return Ok(opened);
             }
             // Unchanged, so resolving it opened nothing; or the idle list had no room for it.
@@ -233,6 +258,30 @@ impl Tree {
             }
         }
         Err(Failure::Stale)
+    }
+
+    /// The open capture for a read of `handle` up to `end`, looked at again: it holds what it did, or more.
+    ///
+    /// A direct handle has its own. The page cache belongs to the inode, so what fills it must be what the inode is now,
+    /// whichever handle asks: after a change of form, or a copy over it, the newer file of the same capture. Once no name
+    /// leads to the inode any more, each handle has its own again.
+    ///
+    /// # Errors
+    /// [`Failure::Stale`] when the file was written over.
+    pub(super) fn opened_for(&self, handle: &FileHandle, end: u64) -> Result<Arc<Opened>, Failure> {
+        if !handle.is_direct {
+            match self.opened(&handle.node) {
+                Err(Failure::Stale) => {}
+                outcome => return outcome,
+            }
+        }
+        let opened = &handle.opened;
+        if !opened.source.may_grow() {
+            opened.check_unchanged()?;
+        } else if end > opened.source.size() {
+            opened.refresh()?;
+        }
+        Ok(Arc::clone(opened))
     }
 
     /// Resolves the name of `node` anew: the status of its physical file.

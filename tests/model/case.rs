@@ -190,8 +190,7 @@ impl Case<'_> {
 
     /// Whether the file of this bond was emptied, or holds another capture, since records of the bond's were shown.
     fn is_in_gap(&self, bond: BondId) -> bool {
-        let bond = &self.ledger.bonds[bond];
-        bond.is_finished(&self.world.files[bond.file])
+        self.ledger.bonds[bond].is_finished(&self.world)
     }
 
     /// Opens the name; `None` where that may fail, and did.
@@ -215,10 +214,12 @@ impl Case<'_> {
     }
 
     fn handle(&self, bond: BondId, opened: Opened) -> Handle {
+        let file = self.ledger.bonds[bond].file;
         Handle {
             opened,
             bond,
             settled: self.ledger.bonds[bond].settled,
+            overwrites: self.world.files[file].overwrites,
         }
     }
 
@@ -255,7 +256,7 @@ impl Case<'_> {
     fn check_mode(&mut self, bond: BondId, mode: Mode) -> Result<(), String> {
         let bond = &self.ledger.bonds[bond];
         let file = &self.world.files[bond.file];
-        let Some(state) = file.state().filter(|_| !bond.is_finished(file)) else {
+        let Some(state) = file.state().filter(|_| !bond.is_finished(&self.world)) else {
             return Ok(());
         };
         // A raw file may be written to under its final name too: never through the page cache.
@@ -279,17 +280,18 @@ impl Case<'_> {
     fn stat_handle(&mut self, place: usize) -> Result<(), String> {
         let handle = self.ledger.handles[place].clone();
         let bond = &self.ledger.bonds[handle.bond];
-        let is_finished = bond.is_finished(&self.world.files[bond.file]);
+        let is_finished = bond.is_finished(&self.world);
         let wanted = self.ledger.shared_sizes(&self.world, handle.bond);
         let wanted = self.with_successor(handle.bond, wanted);
+        let own = self.ledger.handle_sizes(&self.world, &handle);
+        let wanted = *wanted.start()..=*wanted.end().max(own.end());
         let wrong =
             |what: String| format!("{}, stat of handle {place}: {what}", logical(bond.name));
         match self.reader.stat(&handle.opened) {
             Ok(size) if wanted.contains(&size) => {
                 // Else it is the size of another file of the same inode.
                 let _ = self.ledger.note_size(&self.world, handle.bond, size);
-                let file = &self.world.files[self.ledger.bonds[handle.bond].file];
-                self.ledger.promote(handle.bond, file);
+                self.ledger.promote(&self.world, handle.bond);
                 Ok(())
             }
             Err(libc::EIO | libc::ESTALE) if is_finished => Ok(()),
@@ -297,29 +299,31 @@ impl Case<'_> {
         }
     }
 
-    /// `sizes`, and what the same capture shows in another physical file that the name leads to now: one inode, two files.
+    /// `sizes`, and what the same capture shows in another physical file that the inode was shown from last, or its name
+    /// leads to now: one inode, two files.
     pub(super) fn with_successor(
         &self,
         bond: BondId,
         sizes: RangeInclusive<usize>,
     ) -> RangeInclusive<usize> {
         let bond = &self.ledger.bonds[bond];
-        let files = &self.world.files;
-        let successor = self.world.winner(bond.name).map(|file| &files[file]);
-        match successor.filter(|file| bond.capture == Some(file.capture)) {
-            None => sizes,
-            Some(file) => {
-                let size = file.visible(file.is_final).size;
-                size.min(*sizes.start())..=size.max(*sizes.end())
-            }
-        }
+        let last = self.ledger.last_of(bond.ino);
+        let last = last.map(|last| self.ledger.sizes(&self.world, last));
+        let winner = self.world.winner(bond.name);
+        let winner = winner.map(|winner| &self.world.files[winner]);
+        let winner = winner.filter(|file| bond.capture == Some(file.capture));
+        let winner = winner.map(|file| file.visible(file.is_final).size);
+        let others = last.into_iter().chain(winner.map(|size| size..=size));
+        others.fold(sizes, |all, other| {
+            *all.start().min(other.start())..=*all.end().max(other.end())
+        })
     }
 
     /// Checks what the attributes say of the name's capture.
     fn attributes(&mut self, name: usize, bond: BondId) -> Result<(), String> {
         let bond = &self.ledger.bonds[bond];
         let file = &self.world.files[bond.file];
-        if bond.is_finished(file) {
+        if bond.is_finished(&self.world) {
             return Ok(());
         }
         let is_raw = file.form == Form::Raw;

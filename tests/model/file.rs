@@ -1,6 +1,6 @@
 //! A physical file as its writer knows it: what is in it, what is whole, and what the writer can do next.
 
-use std::fs::{self, File, FileTimes, OpenOptions};
+use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
@@ -58,17 +58,14 @@ pub struct Physical {
     pub highs: Vec<usize>,
     /// Source offsets from which on frames were cut off or written anew, in the order of the restarts.
     pub cuts: Vec<usize>,
+    /// How often it was written over under its final name.
+    pub overwrites: usize,
 }
 
 impl Physical {
     /// An empty partial file at `path`.
     pub fn create(path: &Path, form: Form, capture: CaptureId) -> Self {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(path)
-            .unwrap();
+        let file = File::create_new(path).unwrap();
         Self {
             form,
             capture,
@@ -79,6 +76,7 @@ impl Physical {
             is_final: false,
             highs: vec![0],
             cuts: Vec::new(),
+            overwrites: 0,
         }
     }
 
@@ -314,6 +312,7 @@ impl Physical {
         new.file.read_exact_at(&mut bytes, 0).unwrap();
         self.file.write_all_at(&bytes, 0).unwrap();
         self.file.set_len(bytes.len() as u64).unwrap();
+        self.overwrites += usize::from(self.is_final);
         self.units.clone_from(&new.units);
         self.tail = new.tail.clone();
         if self.capture == new.capture {

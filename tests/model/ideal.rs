@@ -29,6 +29,7 @@ pub struct Ideal {
 struct Node {
     name: String,
     first: First,
+    header: Option<[u8; 24]>,
     file: Physical,
     /// Source bytes published from each file.
     published: HashMap<Physical, usize>,
@@ -68,9 +69,14 @@ impl Ideal {
         let scan = scan(&file, ending % 2 == 1, ending < 2);
         let first = scan.source.first_chunk().copied();
         let known = self.names.get(name).copied();
+        let header = scan.source.first_chunk().copied();
         let is_same = |node: &Node| match (node.first, first) {
             (Some(old), Some(new)) => old == new,
-            (None, _) | (_, None) => node.file == physical,
+            (Some(_), None) => node.file == physical && ending >= 2,
+            (None, _) => {
+                let is_other = header.is_some() && node.header.is_some() && header != node.header;
+                node.file == physical && !is_other
+            }
         };
         let old = known.filter(|ino| is_same(&self.nodes[ino]));
         let fits = |node: &&Node| node.name == name && node.first.is_some() && node.first == first;
@@ -86,6 +92,7 @@ impl Ideal {
         let node = self.nodes.entry(ino).or_insert_with(|| Node {
             name: name.to_owned(),
             first,
+            header,
             file: physical,
             published: HashMap::new(),
             finals: Vec::new(),
@@ -116,10 +123,13 @@ fn publish(node: &mut Node, file: Physical, scan: &Scan) -> bool {
     let first = scan.source.first_chunk().copied();
     let published = node.published.entry(file).or_default();
     let seen = &scan.source[..scan.source.len().min(40)];
-    if node.first.is_some_and(|first| !first.starts_with(seen)) {
+    let header = scan.source.first_chunk().copied();
+    let is_other_header = header.is_some() && node.header.is_some() && header != node.header;
+    if is_other_header || node.first.is_some_and(|first| !first.starts_with(seen)) {
         return false;
     }
     node.first = node.first.or(first);
+    node.header = node.header.or(header);
     *published = scan.source.len().max(*published);
     true
 }

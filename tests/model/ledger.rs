@@ -21,8 +21,13 @@ pub struct Bond {
     pub epoch: usize,
     /// The capture, once a record of it was shown. It never becomes another one.
     pub capture: Option<CaptureId>,
+    /// The capture whose global header was shown before any record of it.
+    header: Option<CaptureId>,
     /// The most source bytes that were shown.
     pub shown: usize,
+    /// The size that was told last, and the largest one: with the bytes behind a fault, which no read gives.
+    size: usize,
+    size_most: usize,
     /// What the inode showed from another physical file of the same capture before.
     ceiling: usize,
     /// Cuts of the file after which every byte was read and found right.
@@ -38,6 +43,8 @@ pub struct Handle {
     pub opened: Opened,
     pub bond: BondId,
     pub settled: usize,
+    /// How often the file had been written over when it was opened.
+    pub overwrites: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,19 +68,45 @@ pub struct Ledger {
     pub handles: Vec<Handle>,
     /// What each number stood for at any time: it stands for nothing else until the end.
     owners: HashMap<u64, Owner>,
+    /// The file that each inode was last shown from.
+    pub shown_from: HashMap<u64, FileId>,
     /// Inodes whose pages the kernel may still hold, and which were complete ever since.
     pub cached: HashSet<u64>,
 }
 
 impl Bond {
-    /// Whether the file holds another capture now.
-    pub fn is_finished(&self, file: &Physical) -> bool {
-        self.capture.is_some_and(|capture| capture != file.capture)
+    /// Whether the file holds another capture now, or none as yet. By their headers alone captures are told apart only
+    /// where these differ.
+    pub fn is_finished(&self, world: &World) -> bool {
+        let now = world.files[self.file].capture;
+        let magic = |capture: CaptureId| world.truth.magic(capture);
+        match self.capture {
+            Some(capture) => capture != now,
+            None => self
+                .header
+                .is_some_and(|header| magic(header) != magic(now)),
+        }
+    }
+
+    /// The capture whose bytes the bond shows.
+    pub fn truth(&self, world: &World) -> CaptureId {
+        let shown = self.capture.or(self.header);
+        let now = world.files[self.file].capture;
+        shown.filter(|_| self.is_finished(world)).unwrap_or(now)
     }
 
     /// From here on every read fails.
     pub fn readable(&self, file: &Physical) -> usize {
         file.visible(self.is_told).readable
+    }
+}
+
+impl Handle {
+    /// Whether its file is a compressed one that was written over under its final name since it was opened: only a new
+    /// handle is sure to have every byte then, though it be the same capture.
+    pub fn is_written_over(&self, world: &World, ledger: &Ledger) -> bool {
+        let file = &world.files[ledger.bonds[self.bond].file];
+        file.form == Form::Zst && self.overwrites < file.overwrites
     }
 }
 
@@ -90,7 +123,7 @@ impl Ledger {
         let known = self.known[name].map(|bond| self.bonds[bond].clone());
         let verdict = known
             .as_ref()
-            .map_or(Verdict::Either, |bond| verdict(bond, file_id, file));
+            .map_or(Verdict::Either, |bond| verdict(world, bond, file_id));
         let is_same = known.as_ref().is_some_and(|bond| bond.ino == ino);
         match verdict {
             Verdict::Same if !is_same => {
@@ -126,20 +159,22 @@ impl Ledger {
             }
         }
         let ceiling = known.filter(|_| is_same).map_or(0, |bond| bond.shown);
-        let bond = self.bond(name, file_id, file, ino, ceiling);
+        let bond = self.bond(world, name, file_id, ino, ceiling);
         self.bonds[bond].is_told |= file.is_final;
         self.known[name] = Some(bond);
+        self.shown_from.insert(ino, file_id);
         Ok(bond)
     }
 
     fn bond(
         &mut self,
+        world: &World,
         name: usize,
         file_id: FileId,
-        file: &Physical,
         ino: u64,
         ceiling: usize,
     ) -> BondId {
+        let file = &world.files[file_id];
         let fits = |bond: &Bond| bond.ino == ino && bond.file == file_id && !bond.is_forgotten;
         let bond = self.bonds.iter().position(fits).unwrap_or_else(|| {
             self.bonds.push(Bond {
@@ -148,7 +183,10 @@ impl Ledger {
                 file: file_id,
                 epoch: file.epoch(),
                 capture: None,
+                header: None,
                 shown: 0,
+                size: 0,
+                size_most: 0,
                 ceiling,
                 settled: file.cuts.len(),
                 is_told: false,
@@ -156,14 +194,15 @@ impl Ledger {
             });
             self.bonds.len() - 1
         });
-        self.promote(bond, file);
+        self.promote(world, bond);
         bond
     }
 
     /// Notes that the first record of the file was to be seen, if it is there.
-    pub fn promote(&mut self, bond: BondId, file: &Physical) {
+    pub fn promote(&mut self, world: &World, bond: BondId) {
         let bond = &mut self.bonds[bond];
-        if bond.capture.is_none() {
+        let file = &world.files[bond.file];
+        if bond.capture.is_none() && !bond.is_finished(world) {
             if bond.epoch != file.epoch() {
                 bond.epoch = file.epoch();
                 bond.ceiling = bond.ceiling.max(bond.shown);
@@ -178,8 +217,9 @@ impl Ledger {
     pub fn sizes(&self, world: &World, bond: BondId) -> RangeInclusive<usize> {
         let bond = &self.bonds[bond];
         let file = &world.files[bond.file];
-        if bond.is_finished(file) {
-            return bond.shown..=bond.shown.max(file.highs[bond.epoch]);
+        if bond.is_finished(world) {
+            let most = bond.size.max(file.highs[bond.epoch]);
+            return bond.shown..=most.max(bond.shown);
         }
         let told = file.visible(bond.is_told).size;
         // A reader may have learnt of the rename or not, where no look-up of the name led to the file since.
@@ -195,6 +235,17 @@ impl Ledger {
         least..=most
     }
 
+    /// The sizes that the handle may show. Of a compressed file that was written over since it was opened, it keeps the old.
+    pub fn handle_sizes(&self, world: &World, handle: &Handle) -> RangeInclusive<usize> {
+        let sizes = self.sizes(world, handle.bond);
+        if handle.is_written_over(world, self) {
+            let size_most = self.bonds[handle.bond].size_most;
+            *sizes.start()..=size_most.max(*sizes.end())
+        } else {
+            sizes
+        }
+    }
+
     /// As `sizes`, for a reader who sees one size for all handles of the inode.
     pub fn shared_sizes(&self, world: &World, bond: BondId) -> RangeInclusive<usize> {
         let ino = self.bonds[bond].ino;
@@ -208,6 +259,13 @@ impl Ledger {
         })
     }
 
+    /// What the inode was last shown as.
+    pub fn last_of(&self, ino: u64) -> Option<BondId> {
+        let file = *self.shown_from.get(&ino)?;
+        let is_last = |bond: &Bond| bond.ino == ino && bond.file == file && !bond.is_forgotten;
+        self.bonds.iter().position(is_last)
+    }
+
     /// Checks the size in `stat`, and notes that it was shown.
     pub fn note_size(&mut self, world: &World, bond: BondId, size: usize) -> Result<(), String> {
         let sizes = self.sizes(world, bond);
@@ -215,6 +273,8 @@ impl Ledger {
             return Err(format!("size {size}, wanted {sizes:?}"));
         }
         self.note_shown(world, bond, size);
+        self.bonds[bond].size = size;
+        self.bonds[bond].size_most = size.max(self.bonds[bond].size_most);
         // What the inode showed from another file either stays from now on, or is gone.
         let ceiling = &mut self.bonds[bond].ceiling;
         *ceiling = size.min(*ceiling);
@@ -231,6 +291,9 @@ impl Ledger {
             high = high.max(file.visible(bond.is_told).size);
         }
         bond.shown = bond.shown.max(end.min(high));
+        if bond.header.is_none() && bond.shown >= 24 {
+            bond.header = Some(file.capture);
+        }
     }
 
     /// Notes that the kernel forgot the inode.
@@ -261,7 +324,9 @@ impl Ledger {
 }
 
 /// Which inode the name must lead to, by PRODUCT.md's rules of identity.
-fn verdict(known: &Bond, file_id: FileId, file: &Physical) -> Verdict {
+fn verdict(world: &World, known: &Bond, file_id: FileId) -> Verdict {
+    let file = &world.files[file_id];
+    let is_same_file = known.file == file_id;
     match known.capture {
         Some(capture) if file.is_identified() => {
             if capture == file.capture {
@@ -270,13 +335,19 @@ fn verdict(known: &Bond, file_id: FileId, file: &Physical) -> Verdict {
                 Verdict::New
             }
         }
-        // Emptied, and its first record not written yet: nothing says yet that it will be another capture.
-        Some(_) if known.file == file_id => Verdict::Same,
+        // Emptied, and its first record not written yet: nothing says yet that it will be another capture. A final file
+        // does not wait for one.
+        Some(_) if is_same_file && !file.is_final => Verdict::Same,
         Some(_) => Verdict::New,
-        // A provisional id is promoted in place.
-        None if known.file == file_id && known.epoch == file.epoch() && !file.is_final => {
-            Verdict::Same
+        None if is_same_file && known.is_finished(world) => {
+            if file.has_header() {
+                Verdict::New
+            } else {
+                Verdict::Same
+            }
         }
+        // A provisional id is promoted in place.
+        None if is_same_file && known.epoch == file.epoch() && !file.is_final => Verdict::Same,
         // Nothing was shown yet by which the two could be told apart.
         None => Verdict::Either,
     }

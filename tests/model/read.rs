@@ -1,8 +1,13 @@
 //! Reads of a handle, each byte compared with the truth.
 
 use super::case::Case;
-use super::file::{Form, Physical};
+use super::file::Form;
 use super::ledger::{Bond, Handle};
+use super::reader::Mode;
+use super::world::{FileId, World};
+
+/// The smallest unit of the page cache.
+const PAGE: usize = 4096;
 
 /// What may come back at an offset.
 struct Limits {
@@ -51,8 +56,9 @@ impl Case<'_> {
         let (end_from, end_most) = ends.into_inner();
         let bond = &self.ledger.bonds[handle.bond];
         let file = &self.world.files[bond.file];
-        let truth = self.world.truth.bytes(bond.capture.unwrap_or(file.capture));
-        let is_finished = bond.is_finished(file);
+        let truth = self.world.truth.bytes(bond.truth(&self.world));
+        let is_finished = bond.is_finished(&self.world);
+        let is_over = handle.is_written_over(&self.world, &self.ledger);
         let is_live = !is_finished && handle.settled == file.cuts.len();
         let (mut at, mut was_short, mut failed) = (from, false, None);
         while at < from + len {
@@ -75,7 +81,8 @@ impl Case<'_> {
                     }
                 }
                 Err(libc::EIO | libc::ESTALE)
-                    if at >= limits.fails_from && (at < limits.end_most || is_finished) =>
+                    if at >= limits.fails_from
+                        && (at < limits.end_most || is_finished || is_over) =>
                 {
                     failed = Some(at);
                     break;
@@ -87,8 +94,7 @@ impl Case<'_> {
             self.ledger.note_shown(&self.world, handle.bond, at);
         }
         if at >= 40 && at > from {
-            let file = &self.world.files[self.ledger.bonds[handle.bond].file];
-            self.ledger.promote(handle.bond, file);
+            self.ledger.promote(&self.world, handle.bond);
         }
         Ok(failed)
     }
@@ -96,17 +102,43 @@ impl Case<'_> {
     fn limits(&self, handle: &Handle) -> Limits {
         let bond = &self.ledger.bonds[handle.bond];
         let file = &self.world.files[bond.file];
-        let sizes = self.ledger.sizes(&self.world, handle.bond);
+        let sizes = self.ledger.handle_sizes(&self.world, handle);
         let mut limits = Limits {
             end_from: *sizes.start(),
             end_most: *sizes.end(),
-            fails_from: fails_from(bond, file, handle.settled),
-            fails_for_good_from: fails_from(bond, file, file.cuts.len()),
+            fails_from: fails_from(bond, &self.world, handle.settled),
+            fails_for_good_from: fails_from(bond, &self.world, file.cuts.len()),
             zeros_from: usize::MAX,
         };
-        if file.form == Form::Raw && !bond.is_finished(file) {
+        if file.form == Form::Raw && !bond.is_finished(&self.world) {
             let high = file.highs.last().copied().unwrap_or(0);
             limits.zeros_from = file.true_len().max(high);
+        }
+        let is_over = handle.is_written_over(&self.world, &self.ledger);
+        let is_current = self.world.winner(bond.name) == Some(bond.file);
+        let is_cached = matches!(handle.opened.mode, Mode::Fresh | Mode::Keep);
+        if is_over && !(is_cached && is_current) {
+            limits.fails_from = 0;
+            limits.fails_for_good_from = 0;
+        }
+        // What fills the page cache comes from the file that the inode was shown from last, a page at a time.
+        let is_elsewhere = |file: &FileId| *file != bond.file;
+        let last = self.ledger.shown_from.get(&bond.ino).copied();
+        if let Some(last) = last.filter(is_elsewhere)
+            && handle.opened.mode != Mode::Direct
+        {
+            let other = &self.world.files[last];
+            let visible = other.visible(other.is_final);
+            if visible.readable < visible.size || !other.cuts.is_empty() {
+                let from = other
+                    .cuts
+                    .iter()
+                    .copied()
+                    .fold(visible.readable, usize::min);
+                let from = from - from % PAGE;
+                limits.fails_from = limits.fails_from.min(from);
+                limits.fails_for_good_from = limits.fails_for_good_from.min(from);
+            }
         }
         if self.reader.has_one_size() {
             limits.end_from = *self.ledger.shared_sizes(&self.world, handle.bond).start();
@@ -116,10 +148,11 @@ impl Case<'_> {
 }
 
 /// The source offset from which on a read may fail, for a reader who has read all since so many cuts.
-fn fails_from(bond: &Bond, file: &Physical, settled: usize) -> usize {
-    if bond.is_finished(file) {
+fn fails_from(bond: &Bond, world: &World, settled: usize) -> usize {
+    if bond.is_finished(world) {
         return 0;
     }
+    let file = &world.files[bond.file];
     let cuts = file.cuts.get(settled..).unwrap_or_default();
     let readable = bond.readable(file);
     cuts.iter().copied().fold(readable, usize::min)

@@ -11,7 +11,7 @@ use crate::capture::source::{OnFault, Progress};
 use crate::capture::sync::{read, write};
 use crate::capture::view::{Extent, Place};
 use crate::format::table::Span;
-use crate::format::{Fault, FrameName, SourceOffset};
+use crate::format::{Fault, FaultKind, FrameName, SourceOffset};
 
 impl Zst {
     /// Source bytes from `offset` on, at most `len`; fewer only at the end, or where `on_fault` allows.
@@ -201,9 +201,26 @@ impl Zst {
         engine
             .cache
             .frame(place.key(), src_len, phys_len, |out, stored| {
-                engine.decoder.decode(&*self.file, span, name, out, stored)
+                let decoder = &engine.decoder;
+                decoder.decode(&*self.file, span, name, out, stored)?;
+                // Behind the decode: a writer that starts over writes the first bytes first. Those of another capture may be
+                // good frames in the same places.
+                match place.head {
+                    Some(head) if !head.is_start_of(&*self.file)? => Err(changed(span, name)),
+                    _ => Ok(()),
+                }
             })
     }
+}
+
+/// That the frame at `span` is no more, as the file starts otherwise.
+fn changed(span: &Span, frame: FrameName) -> Error {
+    let kind = FaultKind::Changed {
+        wanted: (span.src_len, span.phys_len),
+        got: None,
+    };
+    let at = span.phys_start;
+    Fault { kind, frame, at }.into()
 }
 
 /// A cache look-up that found nothing.
