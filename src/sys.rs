@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "each block says why it is sound")]
 
 use std::ffi::{CString, OsStr};
+use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
@@ -33,6 +34,29 @@ pub(crate) fn fork_single_threaded() -> io::Result<Forked> {
     match unsafe { fork() }? {
         ForkResult::Parent { .. } => Ok(Forked::Parent),
         ForkResult::Child => Ok(Forked::Child),
+    }
+}
+
+/// Closes every descriptor but the standard streams and `kept`: those that the caller left open are not a daemon's to hold.
+/// Left open where the kernel cannot do it (before Linux 5.9).
+///
+/// For a process that has just been forked: nothing else in it may own a descriptor.
+pub(crate) fn close_inherited(kept: &File) {
+    let Ok(kept) = libc::c_uint::try_from(kept.as_raw_fd()) else {
+        return;
+    };
+    let first = 3;
+    for (from, to) in [
+        (first, kept.saturating_sub(1)),
+        (kept + 1, libc::c_uint::MAX),
+    ] {
+        if from <= to {
+            // SAFETY: by this function's contract no object of this process owns one of these descriptors.
+            let outcome = unsafe { libc::close_range(from, to, 0) };
+            if outcome != 0 {
+                log::info!("close_range: {}", io::Error::last_os_error());
+            }
+        }
     }
 }
 

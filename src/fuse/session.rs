@@ -21,7 +21,7 @@ use super::mountinfo::{self, FSTYPE};
 use super::mounting::{Mounting, Unmounted, dev_null};
 use super::options::{Access, MountOptions};
 use crate::capture::Engine;
-use crate::sys::{Forked, fork_single_threaded};
+use crate::sys::{Forked, close_inherited, fork_single_threaded};
 use crate::tree::{Options, Tree};
 
 /// Signals that end a mount.
@@ -176,6 +176,7 @@ pub fn serve_in_background(request: &Request) -> Result<(), MountError> {
         Forked::Child => {
             drop(reader);
             let mut report = File::from(writer);
+            close_inherited(&report);
             let outcome = detach_from_terminal()
                 .map_err(failed("setsid"))
                 .and_then(|()| serve(request, |_| tell_ready(&mut report)));
