@@ -10,12 +10,13 @@
 mod common;
 
 use std::collections::{BTreeMap, HashSet};
-use std::fs::{self, File, FileTimes, Metadata, Permissions};
+use std::fs::{self, File, FileTimes, Metadata, OpenOptions, Permissions};
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use common::day::scratch;
+use common::day::{Day, scratch};
 use common::frames::Marked;
 use common::mounted::Mounted;
 use common::pcap::{Magic, Pcap};
@@ -231,4 +232,29 @@ fn a_folders_time_follows_the_source() {
         (real.mtime(), real.mtime_nsec())
     );
     assert!(fs::metadata(mounted.join("day/new.pcap")).unwrap().len() > 24);
+}
+
+#[test]
+fn a_growing_captures_time_moves_with_each_visible_growth() {
+    let day = Day::new();
+    let pcap = Pcap::random(Magic::LeUs, 2, 200);
+    let marked = Marked::pack(&pcap, 4000);
+    let physical = day.source().join("x.pcap.zst.partial");
+    let first = marked.frames[0].1.start;
+    fs::write(&physical, &marked.physical[..first]).unwrap();
+    let mounted = day.mount();
+    let mut file = OpenOptions::new().append(true).open(&physical).unwrap();
+    let handle = File::open(mounted.join("x.pcap")).unwrap();
+    let time = |metadata: &Metadata| (metadata.mtime(), metadata.mtime_nsec());
+    let mut before = fs::metadata(mounted.join("x.pcap")).unwrap();
+    for (source, physical_range) in &marked.frames {
+        file.write_all(&marked.physical[physical_range.clone()])
+            .unwrap();
+        let now = fs::metadata(mounted.join("x.pcap")).unwrap();
+        assert_eq!(now.len(), source.end as u64);
+        assert_eq!(time(&now), time(&fs::metadata(&physical).unwrap()));
+        assert_eq!(time(&now), time(&handle.metadata().unwrap()));
+        assert!(time(&now) >= time(&before), "time goes back");
+        before = now;
+    }
 }

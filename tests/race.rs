@@ -32,11 +32,8 @@ use harness::look::Ground;
 use harness::race::{Bounds, race};
 use harness::trap::Trap;
 
-/// Whether maps and splices of a growing file are right too: whether a wrong byte there fails the test.
-const CACHED_LOOKS_ARE_RIGHT: bool = false;
-
 /// Whether every change of size moves mtime: whether one that does not fails the test.
-const SIZE_MOVES_MTIME: bool = false;
+const SIZE_MOVES_MTIME: bool = true;
 
 /// Time between two writes, and the payload lengths that go with it.
 const PACES: [(Duration, std::ops::Range<usize>, usize); 3] = [
@@ -278,8 +275,6 @@ fn sizes_never_go_back_however_many_ask() {
     for form in [Form::Zst, Form::Raw] {
         let counts = race_the_product(form, &[Kind::Stat; 6], few_looks());
         assert_uncached_right(&counts, 1000);
-        let undated = counts.total(&[Kind::Stat]).undated;
-        assert!(!SIZE_MOVES_MTIME || undated == 0, "\n{counts}");
     }
 }
 
@@ -310,8 +305,7 @@ fn maps_and_splices_of_a_growing_capture_disturb_no_reader() {
             "\n{counts}"
         );
         assert!(cached.looks > 0);
-        if CACHED_LOOKS_ARE_RIGHT {
-            assert_eq!(cached.wrong, 0, "\n{counts}");
-        }
+        // They may be late and touch a page too many, but never see a byte that is not there.
+        assert_eq!(cached.wrong, 0, "\n{counts}");
     }
 }

@@ -36,9 +36,6 @@ const CACHE_MIB: u64 = 32;
 const BESIDE_CACHE_MIB: u64 = 64;
 /// Descriptors of captures that nobody reads, which the mount may keep.
 const IDLE_DESCRIPTORS: usize = 256;
-/// Whether the mount lets go of captures that are removed: whether a descriptor of one is a fault. Its disk space is not
-/// free until then.
-const REMOVED_CAPTURES_ARE_LET_GO: bool = false;
 /// Threads of the mount: two lanes of sixteen, which come as they are needed, and a few beside them.
 const THREADS_MOST: usize = 40;
 /// Whoever has not ended this long after the end is stuck.
@@ -183,7 +180,8 @@ fn judge(field: &Field, at_first: &Vitals, at_last: &Vitals) {
     if at_last.descriptors > at_first.descriptors + IDLE_DESCRIPTORS {
         field.fail(format!("descriptors: {at_last}"));
     }
-    if REMOVED_CAPTURES_ARE_LET_GO && at_last.removed > 0 {
+    // Their disk space is not free before they are let go of.
+    if at_last.removed > 0 {
         field.fail(format!("{} removed files are held open", at_last.removed));
     }
     if at_last.peak_kib > (CACHE_MIB + BESIDE_CACHE_MIB) * 1024 {

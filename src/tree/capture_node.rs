@@ -20,6 +20,9 @@ use crate::capture::{Facts, Form, Known, Progress, Source, State};
 /// The smallest unit of the page cache.
 const PAGE: u64 = 4096;
 
+/// Looks at a file that is being written, until one finds size and times together.
+const SIZED_ATTEMPTS: u32 = 4;
+
 /// An open physical file and the capture in it.
 #[derive(Debug)]
 pub struct Opened {
@@ -58,6 +61,21 @@ impl Opened {
         self.source.refresh()?;
         self.settle(before);
         Ok(())
+    }
+
+    /// What is known of the capture, and the status that the file had at that length: every size has its own times.
+    ///
+    /// A writer that is faster than this leaves them a moment apart.
+    pub fn sized(&self) -> Result<(Facts, FileStat), Failure> {
+        let mut attempts = 1..SIZED_ATTEMPTS;
+        loop {
+            let (facts, stat) = (self.source.facts(), self.stat()?);
+            let is_one = u64::try_from(stat.st_size) == Ok(facts.physical_len);
+            if is_one || !self.source.may_grow() || attempts.next().is_none() {
+                return Ok((facts, stat));
+            }
+            self.refresh()?;
+        }
     }
 
     /// Notes for which status the file was walked, once nothing more may come. From here on every read compares it: so it

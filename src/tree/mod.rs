@@ -124,7 +124,17 @@ impl Tree {
         self.stats.count(Event::Lookup);
         let parent = self.node(parent)?;
         let (node, stat) = self.resolve(&parent, name)?;
-        let facts = node.capture().map(CaptureNode::facts);
+        let capture = node.capture();
+        let growing = capture
+            .and_then(CaptureNode::opened)
+            .filter(|opened| opened.source.may_grow());
+        let (facts, stat) = match growing {
+            Some(opened) => {
+                let (facts, stat) = opened.sized()?;
+                (Some(facts), stat)
+            }
+            None => (capture.map(CaptureNode::facts), stat),
+        };
         self.nodes.count_lookup(&node);
         Ok(Attributes::new(
             &node,
@@ -164,8 +174,7 @@ impl Tree {
             capture.update_facts(&opened);
             self.note_fault(&node);
         }
-        let facts = opened.source.facts();
-        let stat = opened.stat()?;
+        let (facts, stat) = opened.sized()?;
         Ok(Attributes::new(&node, &stat, Some(&facts), overrides))
     }
 

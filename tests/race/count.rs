@@ -42,8 +42,6 @@ pub struct Count {
     pub looks: u64,
     pub wrong: u64,
     pub late: u64,
-    /// Another size than at the look before, with the same mtime.
-    pub undated: u64,
     /// Errors; of maps: pages that gave SIGBUS.
     pub failed: u64,
     /// The first wrong one, in words.
@@ -57,7 +55,6 @@ impl Count {
         self.looks += other.looks;
         self.wrong += other.wrong;
         self.late += other.late;
-        self.undated += other.undated;
         self.failed += other.failed;
         self.first_wrong = self.first_wrong.take().or(other.first_wrong);
         self.first_other = self.first_other.take().or(other.first_other);
@@ -100,13 +97,6 @@ impl fmt::Display for Counts {
                 "  {name:<9} {:>9} looks {:>6} wrong {:>6} late {:>6} failed",
                 count.looks, count.wrong, count.late, count.failed
             )?;
-            if count.undated > 0 {
-                writeln!(
-                    f,
-                    "            {} with another size and no other mtime",
-                    count.undated
-                )?;
-            }
             for first in [&count.first_wrong, &count.first_other]
                 .into_iter()
                 .flatten()

@@ -5,7 +5,6 @@ use std::io::{self, Read, Seek, SeekFrom, pipe};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::time::SystemTime;
 
 use super::count::{Count, Kind};
 use crate::common::Rng;
@@ -39,8 +38,6 @@ pub struct Looker<'a> {
     buffer: Vec<u8>,
     position: usize,
     largest: usize,
-    /// Size and mtime at the last stat by path.
-    dated: (u64, Option<SystemTime>),
     count: Count,
 }
 
@@ -56,7 +53,6 @@ impl<'a> Looker<'a> {
             buffer: vec![0; 65_536],
             position: 0,
             largest: 0,
-            dated: (0, None),
             count: Count::default(),
             ground,
         }
@@ -116,11 +112,6 @@ impl<'a> Looker<'a> {
                 self.judge_size("stat", by_path.size(), least);
                 let by_handle = self.file.metadata()?;
                 self.judge_size("fstat", by_handle.size(), least);
-                let dated = (by_path.size(), Some(by_path.modified()?));
-                if dated.0 != self.dated.0 && dated.1 == self.dated.1 {
-                    self.count.undated += 1;
-                }
-                self.dated = dated;
                 if by_path.ino() != by_handle.ino() {
                     self.wrong(format!(
                         "inode {} by path, {} by handle",
