@@ -183,6 +183,15 @@ impl Raw {
         read(&self.view).size
     }
 
+    pub(super) fn reachable(&self, progress: Progress) -> u64 {
+        let view = read(&self.view);
+        match progress {
+            _ if view.is_replaced => 0,
+            Progress::Final => view.physical_len,
+            Progress::Partial => view.frontier,
+        }
+    }
+
     pub(super) fn facts(&self, progress: Progress) -> Facts {
         let view = read(&self.view);
         let error = match view.header {

@@ -258,6 +258,16 @@ impl Source {
         }
     }
 
+    /// Source bytes that can be read now, without looking at the disk: less than [`Facts::frontier`] while the writer has cut
+    /// some off.
+    #[must_use]
+    pub fn reachable(&self) -> u64 {
+        match &self.kind {
+            Kind::Raw(raw) => raw.reachable(self.progress()),
+            Kind::Zst(zst) => zst.reachable(),
+        }
+    }
+
     /// What is known, without looking at the disk.
     #[must_use]
     pub fn facts(&self) -> Facts {

@@ -316,6 +316,10 @@ impl Zst {
         read(&self.view).size()
     }
 
+    pub(super) fn reachable(&self) -> u64 {
+        read(&self.view).extent().frontier
+    }
+
     pub(super) fn facts(&self, progress: Progress) -> Facts {
         let view = read(&self.view);
         Facts {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use super::input::{Input, Place};
 use super::watch::{Watch, Woken};
 use crate::capture::follow::{Follower, Names, Next};
 use crate::capture::report::Verdict;
-use crate::capture::{Engine, Error, OnFault, Progress, State};
+use crate::capture::{Engine, Error, Form, OnFault, Progress, State};
+use crate::format::Fault;
 use crate::sys::attribute;
 
 /// Source bytes written in one step.
@@ -25,7 +26,7 @@ const STATE: &str = "user.pcapzst.state";
 pub(super) fn cat(args: &Cat) -> Exit {
     let engine = Arc::new(Engine::default());
     let outcome = if args.follow {
-        follow(engine, args)
+        follow(&engine, args)
     } else {
         Input::open(&engine, &args.file).and_then(|input| write(&input, args))
     };
@@ -88,16 +89,18 @@ fn writing() -> impl Fn(io::Error) -> Error {
 }
 
 /// Writes what there is and what comes, until the capture is complete.
-fn follow(engine: Arc<Engine>, args: &Cat) -> Result<Exit, Error> {
+fn follow(engine: &Arc<Engine>, args: &Cat) -> Result<Exit, Error> {
     let path = &args.file;
-    if attribute(path, OsStr::new(STATE)).is_ok() {
+    let (file, place) = Place::open(path)?;
+    // Of the open file: the name may have led to another one.
+    let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+    if attribute(Path::new(&own), OsStr::new(STATE)).is_ok() {
         complain(
             path,
             "this is a capture in a mount: follow the physical file, or use `tail -c +1 -f`",
         );
         return Ok(Exit::Usage);
     }
-    let (file, place) = Place::open(path)?;
     let names = (place.progress == Progress::Partial).then(|| Names {
         complete: place.complete_path(),
         partial: place.path.clone(),
@@ -112,7 +115,14 @@ fn follow(engine: Arc<Engine>, args: &Cat) -> Result<Exit, Error> {
         if left == 0 {
             return Ok(Exit::Done);
         }
-        match follower.take_next()? {
+        let next = match follower.take_next() {
+            Err(Error::Fault(fault)) => {
+                complain(path, &fault);
+                return Ok(exit_of(&fault, follower.source().form()));
+            }
+            outcome => outcome?,
+        };
+        match next {
             Next::Bytes(bytes) => {
                 let len = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
                 out.write_all(&bytes[..len]).map_err(writing())?;
@@ -131,6 +141,16 @@ fn follow(engine: Arc<Engine>, args: &Cat) -> Result<Exit, Error> {
                 return Ok(cut_short(path, "another capture was written over this one"));
             }
         }
+    }
+}
+
+/// The exit code for the fault at which following a capture in `form` stopped: the one that `inspect` or `verify` has for it.
+fn exit_of(fault: &Fault, form: Form) -> Exit {
+    if form == Form::Raw || fault.kind.is_foreign() {
+        // A raw capture is followed by its records and has one fault only: it is no pcap.
+        Exit::Foreign
+    } else {
+        Exit::Damaged
     }
 }
 

@@ -14,6 +14,7 @@ mod verify;
 mod watch;
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -28,10 +29,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     // What the file system below and the kernel's requests bring up is for whoever asks for it with RUST_LOG.
     let filter = env_logger::Env::default().default_filter_or("warn,fuser=error");
     env_logger::Builder::from_env(filter)
-        .format(|out, record| {
-            use std::io::Write;
-            writeln!(out, "pcapzst: {}", record.args())
-        })
+        .format(|out, record| writeln!(out, "pcapzst: {}", record.args()))
         .init();
     let arguments = match mount::as_called(arguments.into_iter().collect()) {
         Called::Directly(arguments) => arguments,
@@ -65,5 +63,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Tells on stderr what went wrong with `path`.
 fn complain(path: &Path, problem: impl std::fmt::Display) {
-    eprintln!("pcapzst: {}: {problem}", path.display());
+    // Nobody may listen any more, which is no reason to panic.
+    let _ = writeln!(io::stderr(), "pcapzst: {}: {problem}", path.display());
 }

@@ -1,0 +1,234 @@
+//! Following where a command cannot be made to stand: between a look at the name and the walk, and the names themselves.
+
+use super::*;
+use crate::format::marker;
+use std::io::Write;
+use tempfile::TempDir;
+
+fn frame(content: &[u8]) -> Vec<u8> {
+    let mut compressor = zstd::bulk::Compressor::new(2).unwrap();
+    compressor.include_checksum(true).unwrap();
+    compressor.compress(content).unwrap()
+}
+
+/// Little-endian, microseconds, version 2.4, Ethernet.
+const HEADER: [u8; 24] = [
+    0xD4, 0xC3, 0xB2, 0xA1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0,
+];
+
+fn record(byte: u8, len: u8) -> Vec<u8> {
+    let mut record = vec![byte; 8];
+    for _ in 0..2 {
+        record.extend([len, 0, 0, 0]);
+    }
+    record.resize(16 + usize::from(len), byte);
+    record
+}
+
+/// A capture on disk that a test writes while it is followed.
+struct Scene {
+    folder: TempDir,
+    form: Form,
+}
+
+impl Scene {
+    /// With the header and one record.
+    fn new(form: Form) -> Self {
+        let folder = TempDir::new().unwrap();
+        let scene = Self { folder, form };
+        File::create(&scene.names().partial).unwrap();
+        let begin = match form {
+            Form::Zst => [&marker::FRAME[..], &frame(&HEADER)].concat(),
+            Form::Raw => HEADER.to_vec(),
+        };
+        scene.append(&begin);
+        scene.push(&record(1, 40));
+        scene
+    }
+
+    fn names(&self) -> Names {
+        let complete = match self.form {
+            Form::Zst => "x.pcap.zst",
+            Form::Raw => "x.pcap",
+        };
+        Names {
+            partial: self.folder.path().join(format!("{complete}.partial")),
+            complete: self.folder.path().join(complete),
+        }
+    }
+
+    fn append(&self, bytes: &[u8]) {
+        let mut options = File::options();
+        let mut file = options.append(true).open(self.names().partial).unwrap();
+        file.write_all(bytes).unwrap();
+    }
+
+    /// Appends a record, in a frame of its own.
+    fn push(&self, record: &[u8]) {
+        match self.form {
+            Form::Zst => self.append(&frame(record)),
+            Form::Raw => self.append(record),
+        }
+    }
+
+    fn rename(&self) {
+        fs::rename(self.names().partial, self.names().complete).unwrap();
+    }
+
+    fn follow(&self) -> Follower {
+        let file = File::open(self.names().partial).unwrap();
+        let engine = Arc::new(Engine::default());
+        Follower::new(&engine, file, self.form, Some(self.names()), 0).unwrap()
+    }
+
+    /// A follower that has taken all that is there.
+    fn follow_all(&self) -> Follower {
+        let mut follower = self.follow();
+        let wanted = [&HEADER[..], &record(1, 40)].concat();
+        assert_eq!(taken(&mut follower), (wanted, "NotYet".to_owned()));
+        follower
+    }
+}
+
+/// All bytes there are now, and what comes then.
+fn taken(follower: &mut Follower) -> (Vec<u8>, String) {
+    let mut all = Vec::new();
+    loop {
+        match follower.take_next().unwrap() {
+            Next::Bytes(bytes) => {
+                assert!(!bytes.is_empty());
+                all.extend_from_slice(&bytes);
+            }
+            next => return (all, format!("{next:?}")),
+        }
+    }
+}
+
+fn look_at_name(follower: &mut Follower) {
+    let own = follower.file.metadata().unwrap();
+    follower.look_at_name(&own);
+}
+
+#[test]
+fn a_rename_between_the_look_at_the_name_and_the_walk_does_not_end_it_early() {
+    for form in [Form::Zst, Form::Raw] {
+        let scene = Scene::new(form);
+        let mut follower = scene.follow_all();
+        look_at_name(&mut follower);
+        scene.push(&record(2, 50));
+        scene.rename();
+        assert!(follower.walk().unwrap());
+        assert!(follower.names.is_some(), "not known yet");
+        assert_eq!(
+            taken(&mut follower),
+            (record(2, 50), "Complete".to_owned()),
+            "{form:?}"
+        );
+    }
+}
+
+#[test]
+fn what_comes_between_the_walk_and_the_rename_is_drained_behind_it() {
+    for form in [Form::Zst, Form::Raw] {
+        let scene = Scene::new(form);
+        let mut follower = scene.follow_all();
+        look_at_name(&mut follower);
+        assert!(follower.walk().unwrap());
+        scene.push(&record(2, 50));
+        scene.rename();
+        assert!(follower.take().unwrap().is_none());
+        assert!(matches!(follower.ending(), Ok(Next::NotYet)));
+        assert_eq!(
+            taken(&mut follower),
+            (record(2, 50), "Complete".to_owned()),
+            "{form:?}"
+        );
+    }
+}
+
+#[test]
+fn a_final_name_with_a_torn_end_is_not_complete_until_it_is_drained() {
+    let scene = Scene::new(Form::Zst);
+    let mut follower = scene.follow_all();
+    let frame = frame(&record(2, 50));
+    scene.append(&frame[..frame.len() - 1]);
+    scene.rename();
+    assert_eq!(taken(&mut follower), (Vec::new(), "NotYet".to_owned()));
+    assert_eq!(follower.source().state(), State::Draining);
+    let mut options = File::options();
+    let mut file = options.append(true).open(scene.names().complete).unwrap();
+    file.write_all(&frame[frame.len() - 1..]).unwrap();
+    let wanted = (record(2, 50), "Complete".to_owned());
+    assert_eq!(taken(&mut follower), wanted);
+}
+
+#[test]
+fn bytes_that_were_cut_off_while_they_were_read_are_not_given_before_they_are_there_again() {
+    for form in [Form::Zst, Form::Raw] {
+        let scene = Scene::new(form);
+        let mut follower = scene.follow_all();
+        let file = File::options()
+            .write(true)
+            .open(scene.names().partial)
+            .unwrap();
+        let boundary = file.metadata().unwrap().len();
+        scene.push(&record(2, 50));
+        assert!(follower.walk().unwrap());
+        assert!(follower.take().unwrap().is_some(), "it is there");
+        file.set_len(boundary).unwrap();
+        assert_eq!(taken(&mut follower), (Vec::new(), "NotYet".to_owned()));
+        scene.push(&record(2, 50));
+        scene.rename();
+        let wanted = (record(2, 50), "Complete".to_owned());
+        assert_eq!(taken(&mut follower), wanted, "{form:?}");
+    }
+}
+
+#[test]
+fn a_fault_is_met_again_at_every_call() {
+    let scene = Scene::new(Form::Zst);
+    let mut follower = scene.follow_all();
+    scene.append(b"junk");
+    let fault = follower.take_next().unwrap_err();
+    assert!(matches!(fault, Error::Fault(_)), "{fault}");
+    scene.rename();
+    assert_eq!(follower.take_next().unwrap_err(), fault);
+}
+
+#[test]
+fn another_file_under_either_name_is_no_completion() {
+    let scene = Scene::new(Form::Zst);
+    let mut follower = scene.follow_all();
+    fs::write(scene.names().complete, b"an older one").unwrap();
+    assert_eq!(taken(&mut follower), (Vec::new(), "NotYet".to_owned()));
+    let aside = scene.folder.path().join("aside");
+    fs::rename(scene.names().partial, &aside).unwrap();
+    fs::write(scene.names().partial, b"a newer one").unwrap();
+    assert_eq!(taken(&mut follower), (Vec::new(), "NotYet".to_owned()));
+    fs::remove_file(aside).unwrap();
+    assert_eq!(taken(&mut follower), (Vec::new(), "Removed".to_owned()));
+}
+
+#[test]
+fn a_move_is_judged_by_the_ending_of_the_new_name() {
+    let names = |stem: &str| Names {
+        partial: PathBuf::from(format!("{stem}.partial")),
+        complete: PathBuf::from(stem),
+    };
+    let zst = |path: &str| Moved::to(PathBuf::from(path), &names("a/x.pcap.zst"), Form::Zst);
+    let moved = |stem| Some(Moved::Partial(names(stem)));
+    assert_eq!(zst("/b/y.pcap.zst.partial"), moved("/b/y.pcap.zst"));
+    assert_eq!(zst("/b/y.pcap.zst"), Some(Moved::Complete));
+    for path in [
+        "/b/y.pcap",
+        "/b/y.pcap.partial",
+        "/b/y.pcap.zst.partial.old",
+        "/b/y.zst",
+    ] {
+        assert_eq!(zst(path), None, "{path}");
+    }
+    let raw = |path: &str| Moved::to(PathBuf::from(path), &names("a/x.pcap"), Form::Raw);
+    assert_eq!(raw("/b/y.pcap.partial"), moved("/b/y.pcap"));
+    assert_eq!(raw("/b/y.pcap"), Some(Moved::Complete));
+    assert_eq!(raw("/b/y.pcap.zst"), None);
+}
