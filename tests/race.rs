@@ -32,9 +32,6 @@ use harness::look::Ground;
 use harness::race::{Bounds, race};
 use harness::trap::Trap;
 
-/// Whether every change of size moves mtime: whether one that does not fails the test.
-const SIZE_MOVES_MTIME: bool = true;
-
 /// Time between two writes, and the payload lengths that go with it.
 const PACES: [(Duration, std::ops::Range<usize>, usize); 3] = [
     (Duration::from_micros(20), 40..900, 20_000),

@@ -116,6 +116,26 @@ fn a_writer_that_cut_back_and_framed_anew_shows_the_same_capture() {
 }
 
 #[test]
+fn a_restart_and_the_rename_between_two_looks_are_no_damage() {
+    let pcap = Pcap::random(Magic::LeUs, 37, 300);
+    let coarse = Marked::pack(&pcap, 9000);
+    for target in [1500, 4000, 8999, 20_000] {
+        let again = Marked::pack(&pcap, target);
+        for walked in 1..=coarse.frames.len() {
+            let file = Changing::default();
+            file.set(&coarse.physical[..coarse.frames[walked - 1].1.end]);
+            let source = file.open(Form::Zst, Progress::Partial);
+            file.set(&again.physical);
+            source.rename_seen();
+            source.refresh().unwrap();
+            let read = source.read(0, usize::MAX, OnFault::Fail).unwrap();
+            assert_same(&read, &pcap.bytes, &format!("{walked} frames of 9000"));
+            assert_eq!(source.facts().state, State::Complete);
+        }
+    }
+}
+
+#[test]
 fn another_capture_in_the_same_file_is_never_shown_as_this_one() {
     let (old, new) = (
         Pcap::random(Magic::LeUs, 32, 200),

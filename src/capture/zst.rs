@@ -12,6 +12,7 @@
 mod identity;
 mod read;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
 use super::Engine;
@@ -37,6 +38,8 @@ pub(super) struct Zst {
     file: Arc<dyn ReadAt>,
     survey: Turn<Survey>,
     view: RwLock<View>,
+    /// It was seen under a partial name: a writer may have framed anew what was walked before its last rename.
+    was_partial: AtomicBool,
 }
 
 /// How a step of the walk went on.
@@ -55,6 +58,7 @@ impl Zst {
             file,
             survey: Turn::new(Survey::default()),
             view: RwLock::new(View::new(engine.next_generation(), known)),
+            was_partial: AtomicBool::new(false),
         }
     }
 
@@ -62,6 +66,9 @@ impl Zst {
     /// small reads, and while another thread does the same.
     pub(super) fn refresh_step(&self, engine: &Engine, progress: Progress) -> Result<Reach, Error> {
         let mut survey = self.survey.take();
+        if progress == Progress::Partial {
+            self.was_partial.store(true, Ordering::Relaxed);
+        }
         self.catch_up(engine, &mut survey, progress)
     }
 
@@ -90,7 +97,7 @@ impl Zst {
         survey.forget_window();
         let mut ending = self.walk(engine, survey, physical_len, progress)?;
         if matches!(ending, Advance::Done(Ending::Fault(_) | Ending::Torn))
-            && progress == Progress::Partial
+            && self.was_partial.load(Ordering::Relaxed)
             && !self.is_last_frame_there()?
         {
             // The walk stood within a frame of a restarted writer's, not at a malformed or torn one.

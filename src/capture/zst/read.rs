@@ -1,6 +1,7 @@
 //! Reads of a compressed capture: from source offsets to frames, decoded or cached, and back to bytes.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::{Zst, check_limit};
 use crate::capture::Engine;
@@ -38,7 +39,7 @@ impl Zst {
         // A writer that restarted between two looks has framed these bytes anew: walk them again before they are called
         // damaged.
         if let Some((place, _)) = &bad
-            && progress == Progress::Partial
+            && self.was_partial.load(Ordering::Relaxed)
             && self.walk_again(engine, progress, place)?
         {
             (outcome, bad) = attempt();
@@ -171,7 +172,7 @@ impl Zst {
         };
         let (mut place, mut frame) = attempt()?;
         if let Err(Error::Fault(_)) = &frame
-            && progress == Progress::Partial
+            && self.was_partial.load(Ordering::Relaxed)
         {
             match self.walk_again(engine, progress, &place) {
                 Ok(true) => (place, frame) = attempt()?,
