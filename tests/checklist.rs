@@ -1,4 +1,7 @@
-//! Section 10 of the format document, one test a line (those that need no growth).
+//! Section 10 of the format document, line by line: one test or more each.
+//!
+//! Tailing and the rename are here in their plainest form; under fire they are in `race.rs`, `renames.rs` and
+//! `followers.rs`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,11 +12,18 @@
 
 mod common;
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 
+use ::pcapzst::capture::read_at::ReadAt;
+use ::pcapzst::capture::{Engine, Form, Progress, Source};
 use common::day::{Day, scratch};
 use common::frames::{Marked, skippable, with_bad_checksum, zstd_frame};
 use common::pcap::{Magic, Pcap};
+use common::sys::attribute;
 use common::{assert_same, pcapzst, run, tool};
 use serde_json::{Map, Value, json};
 use zstd::zstd_safe;
@@ -242,9 +252,138 @@ fn a_file_found_final_is_complete_at_once() {
     let day = Day::with("found", &pcap);
     let mounted = day.mount();
     let path = mounted.join("found.pcap");
-    assert_eq!(
-        common::sys::attribute(&path, "user.pcapzst.state").unwrap(),
-        "complete"
-    );
+    assert_eq!(attribute(&path, "user.pcapzst.state").unwrap(), "complete");
     assert_eq!(fs::metadata(&path).unwrap().len(), pcap.bytes.len() as u64);
+}
+
+/// A growing file whose writer appends the next piece in the middle of a poll: right behind the poll's first read.
+#[derive(Clone, Default)]
+struct Appended(Arc<Mutex<(Vec<u8>, Vec<u8>)>>);
+
+impl ReadAt for Appended {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let (bytes, next) = &mut *self.0.lock().unwrap();
+        let read = ReadAt::read_at(bytes, buf, offset);
+        bytes.append(next);
+        read
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        ReadAt::len(&self.0.lock().unwrap().0)
+    }
+}
+
+#[test]
+fn a_frame_appended_in_the_middle_of_a_poll_is_surfaced_by_a_later_one() {
+    let pcap = Pcap::random(Magic::LeUs, 20, 200);
+    let marked = Marked::pack(&pcap, 8000);
+    let file = Appended::default();
+    let first = marked.frames[0].1.end;
+    file.0.lock().unwrap().0 = marked.physical[..first].to_vec();
+    let engine = Arc::new(Engine::default());
+    let polled = Box::new(file.clone());
+    let source = Source::open(engine, polled, Form::Zst, Progress::Partial).unwrap();
+    let size = || usize::try_from(source.facts().size).unwrap();
+    assert_eq!(size(), marked.frames[0].0.end);
+    for pair in marked.frames.windows(2) {
+        // A poll finds a torn piece of this frame, and meanwhile the rest of it comes.
+        let (before, now) = (&pair[0], &pair[1]);
+        let cut = now.1.start + now.1.len() / 2;
+        let mut bytes = file.0.lock().unwrap();
+        bytes.0.extend(&marked.physical[now.1.start..cut]);
+        bytes.1.extend(&marked.physical[cut..now.1.end]);
+        drop(bytes);
+        source.refresh().unwrap();
+        let seen = size();
+        assert!([before.0.end, now.0.end].contains(&seen), "{seen}");
+        source.refresh().unwrap();
+        assert_eq!(size(), now.0.end, "the next poll");
+    }
+}
+
+fn append(file: &Path, bytes: &[u8]) {
+    let mut file = OpenOptions::new().append(true).open(file).unwrap();
+    file.write_all(bytes).unwrap();
+}
+
+#[test]
+fn a_torn_trailing_frame_is_not_surfaced_until_it_is_complete() {
+    let pcap = Pcap::random(Magic::LeUs, 21, 30);
+    let marked = Marked::pack(&pcap, 9000);
+    let day = Day::new();
+    let physical = day.source().join("x.pcap.zst.partial");
+    fs::write(&physical, &marked.physical[..marked.frames[0].1.end]).unwrap();
+    let mounted = day.mount();
+    let path = mounted.join("x.pcap");
+    let kept = File::open(&path).unwrap();
+    let (before, frame) = (&marked.frames[0], &marked.frames[1]);
+    let bytes = &marked.physical[frame.1.clone()];
+    for (number, piece) in bytes.chunks(bytes.len() / 40).enumerate() {
+        let torn = attribute(&path, "user.pcapzst.torn_bytes").unwrap();
+        assert_eq!(torn, (number * (bytes.len() / 40)).to_string());
+        assert_eq!(kept.metadata().unwrap().len(), before.0.end as u64);
+        assert_same(
+            &fs::read(&path).unwrap(),
+            &pcap.bytes[..before.0.end],
+            "torn",
+        );
+        append(&physical, piece);
+    }
+    assert_eq!(kept.metadata().unwrap().len(), frame.0.end as u64);
+    assert_same(
+        &fs::read(&path).unwrap(),
+        &pcap.bytes[..frame.0.end],
+        "whole",
+    );
+}
+
+#[test]
+fn a_rename_in_mid_stream_is_drained_and_ends_with_the_source_size_and_no_consumer_notices() {
+    let pcap = Pcap::of_size(Magic::LeUs, 22, 200_000);
+    let marked = Marked::pack(&pcap, 20_000);
+    let day = Day::new();
+    let partial = day.source().join("x.pcap.zst.partial");
+    let complete = day.source().join("x.pcap.zst");
+    let half = marked.frames[marked.frames.len() / 2].clone();
+    let cut = half.1.end - half.1.len() / 2;
+    fs::write(&partial, &marked.physical[..cut]).unwrap();
+    let mounted = day.mount();
+    let path = mounted.join("x.pcap");
+    let state = || attribute(&path, "user.pcapzst.state").unwrap();
+    let mut attached = File::open(&path).unwrap();
+    let number = attached.metadata().unwrap().ino();
+    let mut got = vec![0; 50_000];
+    attached.read_exact(&mut got).unwrap();
+    assert_eq!(state(), "growing");
+
+    // The rename lands while a frame is torn: signal and repoint first, then drain.
+    fs::rename(&partial, &complete).unwrap();
+    assert_eq!(state(), "draining");
+    let physical_name = attribute(&path, "user.pcapzst.physical_name").unwrap();
+    assert_eq!(
+        physical_name, "x.pcap.zst",
+        "new opens go to the final path"
+    );
+    attached.read_to_end(&mut got).unwrap();
+    assert_same(&got, &pcap.bytes[..half.0.start], "all that is whole");
+    let mut newcomer = File::open(&path).unwrap();
+    let mut seen = Vec::new();
+    newcomer.read_to_end(&mut seen).unwrap();
+    assert_same(
+        &seen,
+        &pcap.bytes[..half.0.start],
+        "attached in the drain window",
+    );
+
+    append(&complete, &marked.physical[cut..]);
+    assert_eq!(state(), "complete");
+    let found = fs::metadata(&path).unwrap();
+    assert_eq!(found.len(), pcap.bytes.len() as u64, "the source size");
+    assert_ne!(found.len(), marked.physical.len() as u64);
+    for (mut consumer, mut got) in [(attached, got), (newcomer, seen)] {
+        consumer.read_to_end(&mut got).unwrap();
+        assert_same(&got, &pcap.bytes, "across the rename, to the end");
+        assert_eq!(consumer.metadata().unwrap().ino(), number);
+    }
+    assert_eq!(found.ino(), number);
 }

@@ -11,6 +11,8 @@ mod common;
 #[path = "followers/mod.rs"]
 mod running;
 
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::net::UdpSocket;
 use std::process::Stdio;
 
@@ -101,6 +103,53 @@ fn tail_without_inotify_hands_every_packet_to_tcpdump_once() {
     assert_tail_follows(43, &["-f", "---disable-inotify"]);
 }
 
+#[test]
+fn tail_of_a_raw_capture_hands_every_packet_to_tcpdump_once() {
+    const TAILS: [&[&str]; 3] = [&["-f"], &["-F"], &["-f", "---disable-inotify"]];
+    let pcap = Pcap::random(Magic::BeUs, 47, 120);
+    let wanted = printed(&pcap);
+    let day = Day::new();
+    let partial = day.source().join("x.pcap.partial");
+    fs::write(&partial, pcap.header()).unwrap();
+    let mounted = day.mount();
+    let mut running = Vec::new();
+    for args in TAILS {
+        let mut tail = tool("tail");
+        tail.args(["-c", "+1", "-s", "0.1"]).args(args);
+        let mut tail = Running::start(tail.arg(mounted.join("x.pcap")), Stdio::null());
+        let mut tcpdump = tool("tcpdump");
+        tcpdump.args(["-l", "-tttt", "-nr", "-"]);
+        let mut tcpdump = Running::start(&mut tcpdump, tail.stdout().into());
+        let lines = tcpdump.lines();
+        running.push((tail, tcpdump, lines, String::new()));
+    }
+    let mut writer = OpenOptions::new().append(true).open(&partial).unwrap();
+    for (number, pair) in pcap.ends.windows(2).enumerate() {
+        // A writer's buffer ends anywhere: half of the record comes by itself.
+        let (first, second) = pcap.bytes[pair[0]..pair[1]].split_at((pair[1] - pair[0]) / 2);
+        writer.write_all(first).unwrap();
+        writer.write_all(second).unwrap();
+        if number == 100 {
+            fs::rename(&partial, day.source().join("x.pcap")).unwrap();
+        }
+        if (number + 1).is_multiple_of(30) {
+            for (_, _, lines, got) in &mut running {
+                while got.lines().count() <= number {
+                    *got += &lines.next_line();
+                }
+            }
+        }
+    }
+    for ((tail, tcpdump, _, got), args) in running.into_iter().zip(TAILS) {
+        assert_eq!(tail.stop(), "", "tail {args:?}");
+        let (code, rest, said) = tcpdump.end();
+        assert_eq!((code, &*rest), (Some(0), ""), "{said}");
+        assert!(!said.contains("truncated"), "{said}");
+        assert_same(got.as_bytes(), wanted.as_bytes(), "what tcpdump printed");
+    }
+    mounted.unmount();
+}
+
 /// Runs a tool again and again while the capture grows, and once when it is finished. `count` gives the packets that the
 /// tool saw.
 fn assert_never_cut_short(seed: u64, name: &str, args: &[&str], count: fn(&str) -> usize) {
@@ -171,7 +220,6 @@ fn a_live_capture_of_the_loopback_interface_arrives_whole() {
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut tcpdump = tool("tcpdump");
     let filter = format!("udp dst port {}", address.port());
-    // -Z: a capture as root goes on as root, whatever the distribution's default.
     // It ends by itself after the last packet: a signal would leave behind what it has not fetched yet. -Z: a capture as
     // root goes on as root, whatever the distribution's default.
     let last = SENT.to_string();

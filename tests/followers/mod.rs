@@ -61,7 +61,7 @@ impl Running {
         self.errors.take().unwrap()
     }
 
-    fn pid(&self) -> Pid {
+    pub fn pid(&self) -> Pid {
         Pid::from_raw(self.child.id().try_into().unwrap())
     }
 
