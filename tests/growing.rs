@@ -79,9 +79,12 @@ fn the_last_page_read_again_after_each_append_has_no_zero_that_the_source_lacks(
             // The size is asked for, as whoever maps a file must. What fstat tells, the kernel may not have noted yet.
             assert_eq!(len_of(&kept), step.visible, "{what}");
             let mut got = vec![0; step.visible - before];
-            if let Err(error) = whole.copy(before, &mut got) {
-                assert_eq!(error.raw_os_error(), Some(libc::EFAULT), "{what}");
-                not_noted += 1;
+            match whole.copy(before, &mut got) {
+                Ok(()) => assert_same(&got, &seen[before..], &format!("{what}: behind fstat")),
+                Err(error) => {
+                    assert_eq!(error.raw_os_error(), Some(libc::EFAULT), "{what}");
+                    not_noted += 1;
+                }
             }
             assert_eq!(fs::metadata(&path).unwrap().len(), step.visible as u64);
             whole.copy(before, &mut got).unwrap();

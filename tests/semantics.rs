@@ -70,6 +70,9 @@ const QUOTED: &str = r"
     facts/attributes.rs: a_folder_has_size_0_and_the_source_folders_times
 - [S24] `statfs` gives the numbers of the source's file system, with a name length of 255.
     attributes.rs: the_file_systems_numbers_are_the_sources
+- [S57] Of a capture that grows, mtime and ctime are the physical file's at the size that is told: they move with every visible growth as far as the clock of the source's file system does, and never go back.
+    growing.rs: times_move_with_every_visible_growth_and_never_go_back
+    attributes.rs: a_growing_captures_time_moves_with_each_visible_growth
 - [S25] Of a compressed capture a read gives bytes of frames that were decoded whole and whose length and checksum were found right, and nothing else.
     bad_tail.rs: no_touched_byte_ever_reads_as_another
     damage.rs: random_damage_never_shows_a_wrong_byte
@@ -105,6 +108,12 @@ const QUOTED: &str = r"
     facts/growth.rs: the_size_that_grows_always_ends_at_a_frame
 - [S40] `tail -f` and `tail -F` follow a growing capture, and go on through its rename.
     facts/growth.rs: tail_follows_a_capture_and_its_rename
+- [S58] A frame that is appended costs one decode, and no reader is made to read again what it had: an append drops nothing that the daemon keeps.
+    growing.rs: an_append_costs_one_decode_and_nobody_reads_again_what_was_read
+- [S59] A name that was just looked up in vain is there once its file is, and one whose file was removed is ENOENT at once.
+    changes.rs: a_name_that_was_just_missing_is_there_once_it_is_created_and_gone_once_it_is_removed
+- [S60] A handle that is open on a capture whose file is removed, in the middle of a read too, gives the capture to its end, also when another capture has taken the name.
+    changes.rs: a_capture_removed_while_half_read_is_read_to_its_end_and_another_takes_its_name
 - [S51] When a partial file gets shorter, the size that was shown stays; bytes that were cut off give EIO until they are there again, and then the same bytes as before.
     facts/restart.rs: bytes_that_were_cut_off_fail_until_they_are_there_again
     restart.rs: a_writer_that_cut_back_and_framed_anew_shows_the_same_capture
@@ -115,6 +124,14 @@ const QUOTED: &str = r"
     facts/restart.rs: another_capture_in_the_same_partial_file_gets_a_number_of_its_own
 - [S54] A handle that was open on a compressed capture whose file is written over in place gives ESTALE or EIO where it has to go to the disk; a new open gives the new content.
     facts/restart.rs: a_file_written_over_in_place_fails_in_old_handles_and_is_new_in_others
+- [S55] No byte that a map, splice or sendfile gives of a capture is ever wrong, also while it grows; of one that grows they may give less than is there.
+    race.rs: maps_and_splices_of_a_growing_capture_disturb_no_reader
+    growing.rs: the_last_page_read_again_after_each_append_has_no_zero_that_the_source_lacks
+    copies.rs: memory_maps_private_and_shared_hold_all_bytes
+    copies.rs: sendfile_and_splice_move_all_bytes
+- [S56] A map that is touched behind the last page that the kernel knows of raises SIGBUS, and EFAULT where a system call touches it, until somebody stats the file by its path.
+    growing.rs: a_map_touched_behind_the_size_the_kernel_knows_is_an_error_until_somebody_asks
+    growing.rs: the_last_page_read_again_after_each_append_has_no_zero_that_the_source_lacks
 - [S41] `listxattr` is empty for every file and folder; an attribute that does not exist is ENODATA.
     copies.rs: attributes_are_answered_by_name_and_not_listed
     facts/attributes.rs: a_folder_has_no_attribute_by_name
