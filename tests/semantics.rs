@@ -52,6 +52,7 @@ const QUOTED: &str = r"
     facts/identity.rs: another_capture_gets_another_number_and_old_handles_keep_theirs
 - [S16] A provisional id is promoted in place: the inode number does not change when the first record arrives.
     facts/identity.rs: a_number_stays_when_the_first_record_arrives
+    written_over.rs: a_number_from_before_the_first_record_stays_though_the_kernel_forgets_the_inode
 - [S17] Inode numbers of captures lie from 2^62 on, those of folders from 2^61 to 2^62; the root is 1.
     facts/identity.rs: numbers_lie_in_the_range_of_their_kind
 - [S18] `st_size` of a capture is its source frontier: for a sound capture the length of the source as far as whole frames, or whole records, are on disk.
@@ -129,7 +130,7 @@ const QUOTED: &str = r"
     growing.rs: the_last_page_read_again_after_each_append_has_no_zero_that_the_source_lacks
     copies.rs: memory_maps_private_and_shared_hold_all_bytes
     copies.rs: sendfile_and_splice_move_all_bytes
-- [S56] A map that is touched behind the last page that the kernel knows of raises SIGBUS, and EFAULT where a system call touches it, until somebody stats the file by its path.
+- [S56] A map that is touched behind the last page that the kernel knows of raises SIGBUS, and EFAULT where a system call touches it, until somebody asks for the file's size (stat, fstat).
     growing.rs: a_map_touched_behind_the_size_the_kernel_knows_is_an_error_until_somebody_asks
     growing.rs: the_last_page_read_again_after_each_append_has_no_zero_that_the_source_lacks
 - [S41] `listxattr` is empty for every file and folder; an attribute that does not exist is ENODATA.

@@ -303,3 +303,27 @@ fn a_growing_capture_that_is_back_after_another_was_in_its_file_is_shown_again()
     shown.assert_new(&capture.source);
     assert_eq!(shown.look_up(), before);
 }
+
+#[test]
+fn a_number_from_before_the_first_record_stays_though_the_kernel_forgets_the_inode() {
+    let marked = aligned(1_700_000_000, 20);
+    let header = marked.frames[0].1.start;
+    let shown = Shown::new(64);
+    fs::write(shown.path(".zst.partial"), &marked.physical[..header]).unwrap();
+    let (number, size) = shown.look_up();
+    assert_eq!(size, 24);
+    fs::write(shown.path(".zst.partial"), &marked.physical).unwrap();
+    assert_eq!(shown.look_up(), (number, marked.source.len()));
+    for ending in [".zst.partial", ".zst"] {
+        if ending == ".zst" {
+            shown.rename(".zst.partial", ending);
+        }
+        // Under pressure for memory it forgets what nobody holds open.
+        shown.tree.forget(number, u64::MAX);
+        assert_eq!(shown.look_up(), (number, marked.source.len()), "{ending}");
+    }
+    shown.tree.forget(number, u64::MAX);
+    let other = aligned(1_700_000_001, 21);
+    fs::write(shown.path(".zst"), &other.physical).unwrap();
+    assert_ne!(shown.look_up().0, number, "another capture");
+}

@@ -4,6 +4,7 @@
 //! old end was dropped. Dropping waits for reads in flight, so it has a thread of its own, and all sizes of such a capture
 //! go through it, in their order.
 
+use std::io;
 use std::sync::{Arc, OnceLock};
 
 use fuser::{INodeNo, Notifier};
@@ -46,12 +47,35 @@ impl Teller {
         }
         pages.run(move || {
             if let Some(from) = tree.pages_to_drop(attributes.id, attributes.size)
-                && let (Some(notifier), Ok(from)) = (notifier.get(), i64::try_from(from))
-                && let Err(error) = notifier.inval_inode(INodeNo(attributes.id), from, TO_THE_END)
+                && let Some(notifier) = notifier.get()
+                && let Err(error) = announce(&tree, notifier, &attributes, from)
             {
                 log::warn!("dropping pages of inode {}: {error}", attributes.id);
             }
             reply(&attributes);
         });
+    }
+}
+
+/// Drops the kernel's pages from `from` on, and has it note the size before the reply tells it.
+///
+/// Told by the reply alone, the size would come late, since a reply to a question from before the pages went is not taken
+/// over (fs/fuse/inode.c, `attr_version`); or, where it is taken over, late in the other sense: the kernel zeroes what lies
+/// behind an end in its page (`truncate_pagecache`) after it noted the size, maybe long after, when the page holds more. A
+/// byte that is stored at the end raises the size, and nothing is zeroed.
+fn announce(
+    tree: &Tree,
+    notifier: &Notifier,
+    attributes: &Attributes,
+    from: u64,
+) -> io::Result<()> {
+    let id = INodeNo(attributes.id);
+    let Ok(first) = i64::try_from(from) else {
+        return Ok(());
+    };
+    notifier.inval_inode(id, first, TO_THE_END)?;
+    match tree.last_byte(attributes.id, attributes.size) {
+        Some((offset, byte)) => notifier.store(id, offset, &[byte]),
+        None => Ok(()),
     }
 }

@@ -10,6 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use lru::LruCache;
+
 use super::capture_node::CaptureNode;
 use super::origin::join;
 use crate::capture::sync::lock;
@@ -21,6 +23,10 @@ pub const ROOT: u64 = 1;
 const FILE_BIT: u64 = 1 << 62;
 /// Set in every folder's number but the root's: keeps it clear of small numbers with a meaning of their own.
 const FOLDER_BIT: u64 = 1 << 61;
+
+/// Numbers that were promoted in place and are kept though the kernel forgot them, some hundred bytes each; the longest
+/// unused goes first.
+const PROMOTED_MOST: usize = 4096;
 
 /// What a number stands for, beside the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,6 +80,13 @@ impl Node {
         }
     }
 
+    /// The `FileId` of a capture whose number is not the one computed from it: it was given before there was a first record.
+    fn promoted(&self) -> Option<FileId> {
+        let file_id = self.capture()?.facts().file_id;
+        let computed = || number(self.path().as_os_str(), Identity::Capture(file_id));
+        (!file_id.is_provisional() && computed() != self.id).then_some(file_id)
+    }
+
     /// Whether a folder with this device and inode number lies on the way from the root to here, this one included.
     #[must_use]
     pub fn is_within(&self, folder: (u64, u64)) -> bool {
@@ -92,11 +105,23 @@ pub struct Nodes {
     root: Arc<Node>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Known {
     by_id: HashMap<u64, Counted>,
     /// The number that a name leads to now. Older ones of the same name live on in `by_id` only.
     by_name: HashMap<(u64, OsString), u64>,
+    /// Of forgotten nodes that were promoted in place: number and `FileId`, by parent and name.
+    promoted: LruCache<(u64, OsString), (u64, FileId)>,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self {
+            by_id: HashMap::new(),
+            by_name: HashMap::new(),
+            promoted: LruCache::unbounded(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -172,6 +197,7 @@ impl Nodes {
 
     /// Takes `lookups` back; the node is dropped once none is left.
     pub fn forget(&self, id: u64, lookups: u64) {
+        let promoted = self.node(id).and_then(|node| node.promoted());
         let mut known = lock(&self.known);
         let Some(counted) = known.by_id.get_mut(&id) else {
             return;
@@ -188,7 +214,23 @@ impl Nodes {
             if known.by_name.get(&name) == Some(&id) {
                 known.by_name.remove(&name);
             }
+            if let Some(file_id) = promoted {
+                known.promoted.put(name, (id, file_id));
+                if known.promoted.len() > PROMOTED_MOST {
+                    known.promoted.pop_lru();
+                }
+            }
         }
+    }
+
+    /// The number that a capture with this identity was given under this name before it had a first record.
+    fn promoted(&self, parent: u64, name: &OsStr, identity: Identity) -> Option<u64> {
+        let Identity::Capture(wanted) = identity else {
+            return None;
+        };
+        let mut known = lock(&self.known);
+        let (id, file_id) = known.promoted.get(&(parent, name.to_owned()))?;
+        (*file_id == wanted).then_some(*id)
     }
 
     /// Nodes known, the root not counted.
@@ -207,8 +249,10 @@ impl Nodes {
         is_this: impl Fn(&Node) -> bool,
         kind: impl FnOnce() -> NodeKind,
     ) -> Arc<Node> {
-        let path = join(&parent.path(), name);
-        let mut id = number(path.as_os_str(), identity);
+        let computed = || number(join(&parent.path(), name).as_os_str(), identity);
+        let mut id = self
+            .promoted(parent.id, name, identity)
+            .unwrap_or_else(computed);
         loop {
             match self.node(id) {
                 None => break,

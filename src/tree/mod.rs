@@ -275,6 +275,16 @@ impl Tree {
         node.capture()?.pages_to_drop(size)
     }
 
+    /// The byte before `size` in the capture of the inode, and its offset; `None` if it cannot be had. Blocks on disk and
+    /// decoding.
+    #[must_use]
+    pub fn last_byte(&self, id: u64, size: u64) -> Option<(u64, u8)> {
+        let offset = size.checked_sub(1)?;
+        let opened = self.nodes.node(id)?.capture()?.opened()?;
+        let bytes = opened.source.read(offset, 1, OnFault::Fail).ok()?;
+        Some((offset, *bytes.first()?))
+    }
+
     /// Closes the handle.
     pub fn release(&self, handle: u64) {
         self.files.close(handle);
