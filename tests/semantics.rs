@@ -125,11 +125,10 @@ const QUOTED: &str = r"
     facts/restart.rs: another_capture_in_the_same_partial_file_gets_a_number_of_its_own
 - [S54] A handle that was open on a compressed capture whose file is written over in place gives ESTALE or EIO where it has to go to the disk; a new open gives the new content.
     facts/restart.rs: a_file_written_over_in_place_fails_in_old_handles_and_is_new_in_others
-- [S55] No byte that a map, splice or sendfile gives of a capture is ever wrong, also while it grows; of one that grows they may give less than is there.
+- [S55] No byte that a map gives of a capture, within the size that was told, is ever wrong, also while it grows.
     race.rs: maps_and_splices_of_a_growing_capture_disturb_no_reader
     growing.rs: the_last_page_read_again_after_each_append_has_no_zero_that_the_source_lacks
     copies.rs: memory_maps_private_and_shared_hold_all_bytes
-    copies.rs: sendfile_and_splice_move_all_bytes
 - [S56] A map that is touched behind the last page that the kernel knows of raises SIGBUS, and EFAULT where a system call touches it, until somebody asks for the file's size (stat, fstat).
     growing.rs: a_map_touched_behind_the_size_the_kernel_knows_is_an_error_until_somebody_asks
     growing.rs: the_last_page_read_again_after_each_append_has_no_zero_that_the_source_lacks

@@ -1,6 +1,6 @@
 //! A compressed capture: its frame table, kept up with a file that grows and whose writer may restart.
 //!
-//! One thread at a time extends the table ([`Zst::refresh`]); it publishes whole frames, and readers take a look at the
+//! One thread at a time extends the table ([`Zst::refresh_step`]); it publishes whole frames, and readers take a look at the
 //! published view without waiting for it.
 //!
 //! A restarted writer cuts its file back to a frame boundary and appends again, with the same content in other frames
