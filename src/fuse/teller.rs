@@ -1,8 +1,8 @@
 //! Telling sizes to the kernel: after the pages that must go before are gone.
 //!
-//! A kernel that holds pages of a growing capture, for mmap or splice, is told a larger size only when the page that held the
-//! old end was dropped and the kernel has noted the new one. Dropping waits for reads in flight, so it has a thread of its own, and all sizes of such a capture
-//! go through it, in their order.
+//! A kernel that holds pages of a growing capture, for mmap or splice, is told a larger size only when the page that held
+//! the old end was dropped and the kernel has noted the new one. Dropping waits for reads in flight, so it has a thread of
+//! its own, and all sizes of such a capture go through it, in their order.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
