@@ -11,5 +11,6 @@ pub mod capture;
 pub mod cli;
 pub mod format;
 pub mod fuse;
+mod lane;
 mod sys;
 pub mod tree;

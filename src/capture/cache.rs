@@ -1,9 +1,9 @@
 //! Decoded frames, kept within a byte budget, each decoded once however many readers ask for it at the same moment.
 //!
 //! What counts against the budget: every buffer that holds a frame, in the cache or only in a reader's hands, being
-//! decoded or kept for reuse, and the buffer its physical bytes are read into while it is decoded, plus `OVERHEAD_BYTES` each. A reader that finds no room waits until others let go. So a
-//! reader must not ask for a frame while it holds another one: then somebody always can go on. The budget must hold the
-//! largest frame.
+//! decoded or kept for reuse, and the buffer its physical bytes are read into while it is decoded, plus `OVERHEAD_BYTES`
+//! each. A reader that finds no room waits until others let go. So a reader must not ask for a frame while it holds another
+//! one: then somebody always can go on. The budget must hold the largest frame.
 //!
 //! Lock order: the state's mutex, then a flight's. Neither is held over a decode, and no frame is dropped under them.
 
@@ -20,7 +20,7 @@ use super::error::Error;
 use super::sync::{lock, wait};
 
 /// Buffers kept for reuse.
-const SPARE_MOST: usize = 8;
+const SPARE_MOST: usize = 16;
 
 /// A frame of an open source: the source's id and the frame's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,8 +65,20 @@ enum Slot {
 /// A decode that others may join.
 #[derive(Debug, Default)]
 struct Flight {
-    outcome: Mutex<Option<Result<Arc<Frame>, Error>>>,
+    outcome: Mutex<Option<Outcome>>,
     landed: Condvar,
+}
+
+/// How a flight ended; `None` when there was no room for one that nobody needs yet: who joined it decodes by himself.
+type Outcome = Option<Result<Arc<Frame>, Error>>;
+
+/// What to do where the budget has no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    /// Wait until others let go.
+    Awaited,
+    /// Do without the frame: it was not asked for.
+    Found,
 }
 
 #[derive(Debug, Default)]
@@ -102,7 +114,7 @@ impl Frame {
     /// The frame's source bytes, all of them.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.buffer.bytes
+        self.buffer.bytes()
     }
 }
 
@@ -156,9 +168,10 @@ impl Cache {
         decode: impl FnOnce(&mut [u8], &mut [u8]) -> Result<(), Error>,
     ) -> Result<Arc<Frame>, Error> {
         let counters = &self.shared.counters;
-        let flight = {
+        let flight = loop {
             let mut state = lock(&self.shared.state);
             match state.slots.get(&key).cloned() {
+                None => break state.begin_flight(key),
                 Some(Slot::Ready(frame)) => {
                     counters.hits.fetch_add(1, Ordering::Relaxed);
                     return Ok(frame);
@@ -166,36 +179,83 @@ impl Cache {
                 Some(Slot::Decoding(flight)) => {
                     drop(state);
                     counters.joins.fetch_add(1, Ordering::Relaxed);
-                    return flight.join();
-                }
-                None => {
-                    let flight = Arc::new(Flight::default());
-                    state.slots.put(key, Slot::Decoding(Arc::clone(&flight)));
-                    flight
+                    if let Some(outcome) = flight.join() {
+                        return outcome;
+                    }
                 }
             }
         };
-        counters.decodes.fetch_add(1, Ordering::Relaxed);
+        let outcome = self.fly(key, &flight, [len, stored_len], Room::Awaited, decode);
+        // Room was awaited, so there is an outcome.
+        outcome.unwrap_or(Err(Error::NoMemory(len)))
+    }
+
+    /// As [`Self::frame`], for a frame that nobody has asked for yet: without waiting, and not at all if it is there already
+    /// or there is no room.
+    pub fn prefetch(
+        &self,
+        key: Key,
+        len: u64,
+        stored_len: u64,
+        decode: impl FnOnce(&mut [u8], &mut [u8]) -> Result<(), Error>,
+    ) {
+        let flight = {
+            let mut state = lock(&self.shared.state);
+            if state.slots.contains(&key) {
+                return;
+            }
+            state.begin_flight(key)
+        };
+        // A failure is met again, and told, by whoever asks for the frame.
+        let _ = self.fly(key, &flight, [len, stored_len], Room::Found, decode);
+    }
+
+    /// Lets go of a frame, if it is decoded.
+    pub fn forget(&self, key: Key) {
+        let forgotten = {
+            let mut state = lock(&self.shared.state);
+            match state.slots.peek(&key) {
+                Some(Slot::Ready(_)) => state.slots.pop(&key),
+                _ => None,
+            }
+        };
+        drop(forgotten);
+    }
+
+    /// Whether the frame is decoded, or being decoded.
+    #[must_use]
+    pub fn contains(&self, key: Key) -> bool {
+        lock(&self.shared.state).slots.contains(&key)
+    }
+
+    /// Decodes a frame and ends its flight, whatever comes of it.
+    fn fly(
+        &self,
+        key: Key,
+        flight: &Flight,
+        lens: [u64; 2],
+        room: Room,
+        decode: impl FnOnce(&mut [u8], &mut [u8]) -> Result<(), Error>,
+    ) -> Outcome {
         let mut landing = Landing {
             shared: &self.shared,
             key,
-            flight: &flight,
-            outcome: None,
+            flight,
+            outcome: Some(Err(Error::Panicked)),
         };
-        let outcome = self
-            .shared
-            .take_buffers([len, stored_len])
-            .and_then(|[buffer, stored]| {
-                // Both go back to the budget however this ends.
-                let frame = |buffer| Frame {
-                    buffer,
-                    home: Arc::clone(&self.shared),
-                };
-                let (mut frame, mut stored) = (frame(buffer), frame(stored));
-                decode(&mut frame.buffer.bytes, &mut stored.buffer.bytes)?;
-                Ok(Arc::new(frame))
-            });
-        landing.outcome = Some(outcome.clone());
+        let outcome = self.shared.take_buffers(lens, room).map(|buffers| {
+            let [buffer, stored] = buffers?;
+            self.shared.counters.decodes.fetch_add(1, Ordering::Relaxed);
+            // Both go back to the budget however this ends.
+            let frame = |buffer| Frame {
+                buffer,
+                home: Arc::clone(&self.shared),
+            };
+            let (mut frame, mut stored) = (frame(buffer), frame(stored));
+            decode(frame.buffer.bytes_mut(), stored.buffer.bytes_mut())?;
+            Ok(Arc::new(frame))
+        });
+        landing.outcome.clone_from(&outcome);
         drop(landing);
         outcome
     }
@@ -219,7 +279,7 @@ impl Cache {
 }
 
 impl Flight {
-    fn join(&self) -> Result<Arc<Frame>, Error> {
+    fn join(&self) -> Outcome {
         let mut outcome = lock(&self.outcome);
         loop {
             if let Some(outcome) = &*outcome {
@@ -235,17 +295,18 @@ struct Landing<'a> {
     shared: &'a Shared,
     key: Key,
     flight: &'a Flight,
-    outcome: Option<Result<Arc<Frame>, Error>>,
+    /// That of a panic, until there is another.
+    outcome: Outcome,
 }
 
 impl Drop for Landing<'_> {
     fn drop(&mut self) {
-        let outcome = self.outcome.take().unwrap_or(Err(Error::Panicked));
+        let outcome = self.outcome.take();
         {
             let mut state = lock(&self.shared.state);
             match &outcome {
-                Ok(frame) => state.slots.put(self.key, Slot::Ready(Arc::clone(frame))),
-                Err(_) => state.slots.pop(&self.key),
+                Some(Ok(frame)) => state.slots.put(self.key, Slot::Ready(Arc::clone(frame))),
+                Some(Err(_)) | None => state.slots.pop(&self.key),
             };
         }
         *lock(&self.flight.outcome) = Some(outcome);
@@ -258,37 +319,39 @@ impl Drop for Landing<'_> {
 impl Shared {
     /// Buffers of exactly `lens` bytes, counted against the budget. Evicts, then waits, until there is room for both:
     /// nobody holds the one while it waits for the other.
-    fn take_buffers(&self, lens: [u64; 2]) -> Result<[Buffer; 2], Error> {
+    fn take_buffers(&self, lens: [u64; 2], room: Room) -> Option<Result<[Buffer; 2], Error>> {
         let no_memory = || Error::NoMemory(lens[0]);
-        let mut sizes = [0; 2];
-        for (size, len) in sizes.iter_mut().zip(lens) {
-            *size = usize::try_from(len).map_err(|_| no_memory())?;
-        }
+        let sizes = lens.map(|len| usize::try_from(len).unwrap_or(usize::MAX));
         let charge = sizes.map(|size| cost(size_class(size)));
         if charge[0].saturating_add(charge[1]) > self.budget_bytes {
-            return Err(no_memory());
+            return Some(Err(no_memory()));
         }
-        let mut buffers = self.reserve(sizes.map(size_class));
+        let mut buffers = self.reserve(sizes.map(size_class), room)?;
         for (buffer, size) in buffers.iter_mut().zip(sizes) {
-            if buffer.bytes.try_reserve_exact(size_class(size)).is_err() {
-                for buffer in buffers {
-                    self.give_back(buffer);
+            if buffer.space.is_empty() {
+                let class = size_class(size);
+                if buffer.space.try_reserve_exact(class).is_err() {
+                    for buffer in buffers {
+                        self.give_back(buffer);
+                    }
+                    return Some(Err(no_memory()));
                 }
-                return Err(no_memory());
+                buffer.space.resize(class, 0);
             }
-            buffer.bytes.resize(size, 0);
+            buffer.len = size;
         }
-        Ok(buffers)
+        Some(Ok(buffers))
     }
 
-    /// Room for two buffers: spare ones that fit, or empty ones that are charged already.
-    fn reserve(&self, capacities: [usize; 2]) -> [Buffer; 2] {
+    /// Room for two buffers: spare ones that fit, or empty ones that are charged already; `None` if it was not to be waited
+    /// for.
+    fn reserve(&self, capacities: [usize; 2], room: Room) -> Option<[Buffer; 2]> {
         let mut dropped = Vec::new();
         let mut state = lock(&self.state);
         loop {
             if let Some(buffers) = state.take_both(capacities, self.budget_bytes) {
                 drop(state);
-                return buffers;
+                return Some(buffers);
             }
             if let Some(spare) = state.spare.pop() {
                 state.spare_bytes -= spare.charged;
@@ -297,7 +360,9 @@ impl Shared {
             }
             let wanted = capacities.map(cost).iter().sum();
             let victims = state.evict(wanted);
-            if victims.is_empty() {
+            if victims.is_empty() && room == Room::Found {
+                return None;
+            } else if victims.is_empty() {
                 state = wait(&self.freed, state);
             } else {
                 drop(state);
@@ -313,7 +378,7 @@ impl Shared {
         {
             let mut state = lock(&self.state);
             state.used_bytes -= buffer.charged;
-            if state.spare.len() < SPARE_MOST && buffer.bytes.capacity() > 0 {
+            if state.spare.len() < SPARE_MOST && !buffer.space.is_empty() {
                 state.spare_bytes += buffer.charged;
                 state.spare.push(buffer);
             }

@@ -9,6 +9,7 @@ pub mod cache;
 pub mod decode;
 pub mod error;
 pub mod follow;
+pub mod prefetch;
 mod raw;
 mod reach;
 pub mod read_at;
@@ -20,8 +21,11 @@ mod view;
 pub mod writer;
 mod zst;
 
+use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
+use crate::lane::Lane;
 pub use bytes::Bytes;
 pub use error::Error;
 pub use reach::Reach;
@@ -32,6 +36,11 @@ pub const CACHE_SIZE: u64 = 256 * 1024 * 1024;
 /// The default of the largest frame that is decoded, in source bytes: 64 MiB.
 pub const MAX_FRAME_SIZE: u64 = 64 * 1024 * 1024;
 
+/// One reader has this part of the cache read ahead at most.
+const AHEAD_SHARE: u64 = 16;
+/// Frames that wait for each core to be read ahead.
+const AHEAD_WAITING_PER_CORE: usize = 16;
+
 /// What the captures of one mount, or one command, share.
 #[derive(Debug)]
 pub struct Engine {
@@ -39,6 +48,12 @@ pub struct Engine {
     decoder: decode::Decoder,
     max_frame_size: u64,
     next_generation: AtomicU64,
+    /// Decodes what sequential readers will want next.
+    ahead: Lane,
+    /// The most source bytes read ahead of one reader.
+    ahead_most: u64,
+    /// The most frames that wait to be read ahead.
+    ahead_waiting: usize,
 }
 
 impl Engine {
@@ -47,7 +62,11 @@ impl Engine {
     /// A frame must fit the cache with what the cache itself takes, so the limit is never more than that.
     #[must_use]
     pub fn new(cache_size: u64, max_frame_size: u64) -> Self {
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
         Self {
+            ahead: Lane::new("pcapzst-ahead", cores),
+            ahead_most: cache_size / AHEAD_SHARE,
+            ahead_waiting: cores * AHEAD_WAITING_PER_CORE,
             cache: cache::Cache::new(cache_size),
             decoder: decode::Decoder::default(),
             max_frame_size: max_frame_size.min(cache::largest_frame(cache_size)),

@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, RwLock};
 
-use super::bytes::Bytes;
+use super::bytes::{Bytes, Gathered};
 use super::error::Error;
 use super::reach::{Reach, WALK_STEP};
 use super::read_at::{ReadAt, read_full};
@@ -265,11 +265,11 @@ impl Raw {
         };
         let within = |end: u64| usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX);
         let wanted = len.min(within(size));
-        let mut out = Vec::new();
-        out.try_reserve_exact(wanted.min(within(there)))
-            .map_err(|_| Error::NoMemory(wanted as u64))?;
-        out.resize(wanted.min(within(there)), 0);
-        let got = read_full(&*self.file, &mut out, offset).map_err(Error::io("reading"))?;
+        let readable = wanted.min(within(there));
+        let mut out = Gathered::with_room(readable)?;
+        let got = out
+            .append_with(readable, |space| read_full(&*self.file, space, offset))
+            .map_err(Error::io("reading"))?;
         // Behind the read: a writer that starts over writes the first bytes first.
         let end = offset.saturating_add(got as u64);
         if got > 0 && self.has_other_head(&view, end)? {
@@ -278,7 +278,6 @@ impl Raw {
         if got < wanted && (got == 0 || on_fault == OnFault::Fail) {
             return Err(Error::CutOff);
         }
-        out.truncate(got);
         Ok(Bytes::from(out))
     }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::Engine;
 use super::bytes::Bytes;
 use super::error::Error;
+use super::prefetch::Pattern;
 use super::raw::Raw;
 use super::reach::Reach;
 use super::read_at::ReadAt;
@@ -120,6 +121,15 @@ pub enum OnFault {
     ServeGood,
 }
 
+/// What becomes of frames behind a sequential reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeps {
+    /// They stay while there is room: the next reader comes for them again.
+    Frames,
+    /// They go: the kernel keeps their bytes, or nobody will want them.
+    Nothing,
+}
+
 /// An open capture. Shared between threads; every method blocks at most on the disk and on decoding.
 pub struct Source {
     engine: Arc<Engine>,
@@ -129,7 +139,7 @@ pub struct Source {
 
 enum Kind {
     Raw(Raw),
-    Zst(Box<Zst>),
+    Zst(Arc<Zst>),
 }
 
 impl fmt::Debug for Source {
@@ -169,7 +179,7 @@ impl Source {
         let file: Arc<dyn ReadAt> = Arc::from(file);
         let kind = match form {
             Form::Raw => Kind::Raw(Raw::new(file, known)),
-            Form::Zst => Kind::Zst(Box::new(Zst::new(&engine, file, known))),
+            Form::Zst => Kind::Zst(Arc::new(Zst::new(&engine, file, known))),
         };
         let source = Self {
             engine,
@@ -292,6 +302,21 @@ impl Source {
         match &self.kind {
             Kind::Raw(_) => None,
             Kind::Zst(zst) => zst.read_cached(&self.engine, offset, len),
+        }
+    }
+
+    /// Has the frames decoded that a sequential reader will want after this read, and lets go of those it is done with,
+    /// unless `keeps` says that others may come for them. Never blocks.
+    pub fn read_ahead(&self, pattern: &Arc<Pattern>, offset: u64, len: usize, keeps: Keeps) {
+        let Kind::Zst(zst) = &self.kind else {
+            return;
+        };
+        let engine = &self.engine;
+        if let Some(hint) = pattern.note(offset, len as u64, engine.ahead_most) {
+            zst.prefetch(engine, pattern, hint.ahead);
+            if keeps == Keeps::Nothing {
+                zst.forget(engine, hint.passed);
+            }
         }
     }
 

@@ -9,6 +9,7 @@
 //! forgotten, because numbers stand for other frames. When what is there again is another capture, this one is *replaced*:
 //! it publishes nothing any more.
 
+mod ahead;
 mod identity;
 mod read;
 

@@ -16,9 +16,9 @@ use fuser::{
     Request,
 };
 
-use super::lane::{Lane, contain};
 use super::reply::{errno, file_attr, lifetime};
 use super::teller::Teller;
+use crate::lane::{Lane, contain};
 use crate::tree::errno::Failure;
 use crate::tree::handle::FolderEntry;
 use crate::tree::scan::Listed;

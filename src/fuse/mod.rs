@@ -1,7 +1,6 @@
 //! The rim towards the kernel: translates FUSE requests to calls on the tree, and mounts it. Decides nothing.
 
 pub mod adapter;
-pub mod lane;
 pub mod mountinfo;
 pub mod mounting;
 pub mod options;

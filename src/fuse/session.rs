@@ -128,6 +128,7 @@ fn run(
         .spawn(move || end_on_signal(&for_signals, ending))?;
     // The first request of all: what the caller is told is that the mount answers, not that it should.
     mounting.point().metadata()?;
+    mounting.raise_readahead();
     on_ready();
     match session.join() {
         // A request that the kernel was handing over while the mount went away. With the mount still in its place the

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use fuser::{INodeNo, Notifier};
 
-use super::lane::Lane;
+use crate::lane::Lane;
 use crate::tree::Tree;
 use crate::tree::attr::Attributes;
 

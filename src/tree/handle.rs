@@ -9,6 +9,9 @@ use super::capture_node::Opened;
 use super::inode::Node;
 use super::origin::Stamp;
 use super::scan::Listed;
+use crate::capture::Source;
+use crate::capture::prefetch::Pattern;
+use crate::capture::source::Keeps;
 use crate::capture::sync::lock;
 
 /// An open capture.
@@ -22,9 +25,22 @@ pub struct FileHandle {
     pub is_direct: bool,
     /// The file's stamp when it was opened.
     pub stamp: Stamp,
+    /// How it has been read.
+    pub pattern: Arc<Pattern>,
 }
 
 impl FileHandle {
+    /// Has read ahead what will be wanted after a read of `len` bytes at `offset` of `source`, this handle's.
+    pub fn read_ahead(&self, source: &Source, offset: u64, len: usize) {
+        // Behind a direct reader others follow; what went through the page cache, the kernel keeps.
+        let keeps = if self.is_direct {
+            Keeps::Frames
+        } else {
+            Keeps::Nothing
+        };
+        source.read_ahead(&self.pattern, offset, len, keeps);
+    }
+
     /// The open file that holds this handle's bytes, as far as is known without a look: its own if it is direct, else the
     /// one that its inode was shown from last, if it still is open.
     #[must_use]

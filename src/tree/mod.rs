@@ -202,6 +202,7 @@ impl Tree {
             opened,
             is_direct: caching == Caching::Direct,
             stamp,
+            pattern: Arc::default(),
         });
         Ok((number, caching))
     }
@@ -221,6 +222,8 @@ impl Tree {
             }
             OnFault::Fail
         };
+        // Before the read: the next frames are decoded at the same time.
+        handle.read_ahead(source, offset, size);
         let read = || source.read(offset, size, on_fault);
         let bytes = match read() {
             // A restarted writer may have written again since what it had cut off.
@@ -240,11 +243,13 @@ impl Tree {
     /// As [`Self::read`], if the bytes are decoded already and all there; never blocks.
     #[must_use]
     pub fn read_cached(&self, handle: u64, offset: u64, size: usize) -> Option<Bytes> {
-        let source = &self.files.find(handle)?.last_opened()?.source;
+        let handle = self.files.find(handle)?;
+        let source = &handle.last_opened()?.source;
         // Where it ends is for a look to tell: it may grow, or be another file by now.
         let bytes = source
             .read_cached(offset, size)
             .filter(|bytes| bytes.len() == size)?;
+        handle.read_ahead(source, offset, size);
         self.stats.count(Event::Read(bytes.len()));
         Some(bytes)
     }

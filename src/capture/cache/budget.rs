@@ -2,28 +2,62 @@
 
 use std::sync::Arc;
 
-use super::{Frame, Slot, State};
+use super::{Flight, Frame, Key, Slot, State};
 
 /// Memory around a frame's bytes: map entry, reference counts, allocator. So that millions of tiny frames count too.
 pub(super) const OVERHEAD_BYTES: u64 = 256;
+/// A spare buffer for physical bytes is this many times as large as needed at most.
+const STORED_SLACK: usize = 4;
 /// The least step between sizes of buffers.
 const SIZE_CLASS_LEAST: usize = 64;
 
 /// Bytes and what they count against the budget.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
-    pub(super) bytes: Vec<u8>,
+    /// As long as its size class, and initialised all through: what is used again is not cleared first.
+    pub(super) space: Vec<u8>,
+    /// Bytes in use, from the start.
+    pub(super) len: usize,
     pub(super) charged: u64,
 }
 
+impl Buffer {
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.space.get(..self.len).unwrap_or_default()
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        self.space.get_mut(..self.len).unwrap_or_default()
+    }
+}
+
+/// What a buffer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// A frame's source bytes, which may stay: exactly of the size class.
+    Source,
+    /// Physical bytes, for the time of one decode: any that is large enough, and not far too large.
+    Stored,
+}
+
 impl State {
+    /// Marks the frame as being decoded.
+    pub(super) fn begin_flight(&mut self, key: Key) -> Arc<Flight> {
+        let flight = Arc::new(Flight::default());
+        self.slots.put(key, Slot::Decoding(Arc::clone(&flight)));
+        flight
+    }
+
     /// Two buffers, charged, if the budget has room for both.
     pub(super) fn take_both(
         &mut self,
         capacities: [usize; 2],
         budget_bytes: u64,
     ) -> Option<[Buffer; 2]> {
-        let spare = capacities.map(|capacity| self.take_spare(capacity));
+        let spare = [
+            self.take_spare(capacities[0], Use::Source),
+            self.take_spare(capacities[1], Use::Stored),
+        ];
         let charged = |buffer: &Option<Buffer>, capacity| match buffer {
             Some(_) => 0,
             None => cost(capacity),
@@ -40,7 +74,8 @@ impl State {
         self.used_bytes += more;
         let [first, second] = spare;
         let fresh = |capacity| Buffer {
-            bytes: Vec::new(),
+            space: Vec::new(),
+            len: 0,
             charged: cost(capacity),
         };
         Some([
@@ -49,14 +84,17 @@ impl State {
         ])
     }
 
-    /// A spare buffer of exactly `capacity`, a size class, counted as used from now on.
-    fn take_spare(&mut self, capacity: usize) -> Option<Buffer> {
-        let fits = |spare: &Buffer| spare.bytes.capacity() == capacity;
+    /// A spare buffer for `capacity` bytes, a size class, counted as used from now on.
+    fn take_spare(&mut self, capacity: usize, what_for: Use) -> Option<Buffer> {
+        let most = match what_for {
+            Use::Source => capacity,
+            Use::Stored => capacity.saturating_mul(STORED_SLACK),
+        };
+        let fits = |spare: &Buffer| (capacity..=most).contains(&spare.space.len());
         let index = self.spare.iter().position(fits)?;
-        let mut spare = self.spare.swap_remove(index);
+        let spare = self.spare.swap_remove(index);
         self.spare_bytes -= spare.charged;
         self.used_bytes += spare.charged;
-        spare.bytes.clear();
         Some(spare)
     }
 
@@ -84,7 +122,7 @@ impl State {
 
 /// `len` rounded up to one of eight steps between powers of two, so that frames of nearly one length share buffers.
 pub(super) fn size_class(len: usize) -> usize {
-    let step = (len.next_power_of_two() / 16).max(SIZE_CLASS_LEAST);
+    let step = (len.checked_next_power_of_two().unwrap_or(len) / 16).max(SIZE_CLASS_LEAST);
     len.div_ceil(step).saturating_mul(step)
 }
 

@@ -121,3 +121,67 @@ fn a_waiter_for_room_wakes_when_a_decode_lands() {
         assert!(cache.frame(key(1), 1000, 0, fill(1)).is_ok());
     });
 }
+
+#[test]
+fn a_frame_read_ahead_is_found_and_one_that_is_there_is_not_decoded_again() {
+    let cache = Cache::new(1 << 20);
+    cache.prefetch(key(0), 100, 0, fill(5));
+    let frame = cache.frame(key(0), 100, 0, |_, _| panic!("a second decode"));
+    assert_eq!(frame.expect("read ahead").bytes(), [5; 100]);
+    cache.prefetch(key(0), 100, 0, |_, _| panic!("a second decode"));
+    cache.forget(key(0));
+    assert!(cache.find(key(0)).is_none());
+    assert_eq!(cache.stats().decodes, 1);
+}
+
+#[test]
+fn nothing_is_read_ahead_where_readers_hold_all_the_room() {
+    let budget = 2 * (cost(size_class(1000)) + cost(0));
+    let cache = Cache::new(budget);
+    let held: Vec<_> = (0..2)
+        .map(|frame| cache.frame(key(frame), 1000, 0, fill(1)).expect("fits"))
+        .collect();
+    // Returns, though nobody lets go of anything.
+    cache.prefetch(key(2), 1000, 0, |_, _| panic!("there is no room"));
+    assert!(!cache.contains(key(2)));
+    assert!(cache.stats().used_bytes <= budget);
+    drop(held);
+    cache.prefetch(key(2), 1000, 0, fill(2));
+    assert!(cache.contains(key(2)));
+}
+
+#[test]
+fn a_reader_that_joined_what_was_given_up_decodes_it_himself() {
+    let cache = Cache::new(1 << 20);
+    let flight = Arc::new(Flight::default());
+    lock(&cache.shared.state)
+        .slots
+        .put(key(0), Slot::Decoding(Arc::clone(&flight)));
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| cache.frame(key(0), 100, 0, fill(9)));
+        while cache.stats().joins == 0 {
+            thread::yield_now();
+        }
+        drop(Landing {
+            shared: &cache.shared,
+            key: key(0),
+            flight: &flight,
+            outcome: None,
+        });
+        let frame = reader.join().expect("no panic").expect("decoded");
+        assert_eq!(frame.bytes(), [9; 100]);
+    });
+}
+
+#[test]
+fn what_is_used_again_holds_nothing_of_before() {
+    let cache = Cache::new(1 << 20);
+    drop(cache.frame(key(0), 1000, 500, fill(1)));
+    cache.forget(key(0));
+    let frame = cache.frame(key(1), 990, 400, |out, stored| {
+        assert_eq!((out.len(), stored.len()), (990, 400));
+        out.fill(2);
+        Ok(())
+    });
+    assert_eq!(frame.expect("decoded").bytes(), [2; 990]);
+}

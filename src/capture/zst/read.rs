@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Zst, check_limit};
 use crate::capture::Engine;
-use crate::capture::bytes::Bytes;
+use crate::capture::bytes::{Bytes, Gathered};
 use crate::capture::cache::Frame;
 use crate::capture::error::Error;
 use crate::capture::source::{OnFault, Progress};
@@ -82,23 +82,21 @@ impl Zst {
         if wanted == 0 {
             return Ok(Bytes::default());
         }
-        let mut out = Vec::new();
+        let first = self.part(&extent, offset, wanted, &mut fetch)?;
+        // A request within one frame is answered from the frame itself.
+        if first.len() == wanted {
+            return Ok(first);
+        }
+        let mut out = Gathered::with_room(wanted)?;
+        out.append(&first);
+        drop(first);
         while out.len() < wanted {
             let at = offset + out.len() as u64;
-            let part = match self.part(&extent, at, wanted - out.len(), &mut fetch) {
-                Ok(part) => part,
-                Err(_) if on_fault == OnFault::ServeGood && !out.is_empty() => break,
+            match self.part(&extent, at, wanted - out.len(), &mut fetch) {
+                Ok(part) => out.append(&part),
+                Err(_) if on_fault == OnFault::ServeGood => break,
                 Err(error) => return Err(error),
-            };
-            // A request within one frame is answered from the frame itself.
-            if part.len() == wanted {
-                return Ok(part);
             }
-            if out.is_empty() {
-                out.try_reserve_exact(wanted)
-                    .map_err(|_| Error::NoMemory(wanted as u64))?;
-            }
-            out.extend_from_slice(&part);
         }
         Ok(Bytes::from(out))
     }
@@ -129,7 +127,10 @@ impl Zst {
             let part = header.as_ref().and_then(|header| header.get(start..));
             return match part {
                 Some(part) if !part.is_empty() => {
-                    Ok(Bytes::from(part[..part.len().min(len)].to_vec()))
+                    let part = &part[..part.len().min(len)];
+                    let mut out = Gathered::with_room(part.len())?;
+                    out.append(part);
+                    Ok(Bytes::from(out))
                 }
                 _ => Err(Error::CutOff.into()),
             };
@@ -198,19 +199,30 @@ impl Zst {
                 return Err(fault.into());
             }
         }
-        let (src_len, phys_len) = (span.src_len, span.phys_len);
         engine
             .cache
-            .frame(place.key(), src_len, phys_len, |out, stored| {
-                let decoder = &engine.decoder;
-                decoder.decode(&*self.file, span, name, out, stored)?;
-                // Behind the decode: a writer that starts over writes the first bytes first. Those of another capture may be
-                // good frames in the same places.
-                match place.head {
-                    Some(head) if !head.is_start_of(&*self.file)? => Err(changed(span, name)),
-                    _ => Ok(()),
-                }
+            .frame(place.key(), span.src_len, span.phys_len, |out, stored| {
+                self.decode(engine, place, out, stored)
             })
+    }
+
+    /// Decodes the frame at `place` into `out`, by way of `stored`.
+    pub(super) fn decode(
+        &self,
+        engine: &Engine,
+        place: &Place,
+        out: &mut [u8],
+        stored: &mut [u8],
+    ) -> Result<(), Error> {
+        let (span, name) = (&place.span, FrameName::Data(place.index));
+        let decoder = &engine.decoder;
+        decoder.decode(&*self.file, span, name, out, stored)?;
+        // Behind the decode: a writer that starts over writes the first bytes first. Those of another capture may be good
+        // frames in the same places.
+        match place.head {
+            Some(head) if !head.is_start_of(&*self.file)? => Err(changed(span, name)),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -27,7 +27,7 @@ struct Job {
 
 /// A bounded set of threads for one kind of work; its clones are the same set, which ends with the last of them.
 #[derive(Clone)]
-pub struct Lane {
+pub(crate) struct Lane {
     name: &'static str,
     threads_most: usize,
     shared: Arc<Shared>,
@@ -75,7 +75,7 @@ impl std::fmt::Debug for Lane {
 impl Lane {
     /// A lane of at most `threads_most` threads, none of which runs yet.
     #[must_use]
-    pub fn new(name: &'static str, threads_most: usize) -> Self {
+    pub(crate) fn new(name: &'static str, threads_most: usize) -> Self {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             changed: Condvar::new(),
@@ -89,13 +89,22 @@ impl Lane {
     }
 
     /// Has `job` done, by another thread if there is one to be had, else before this returns.
-    pub fn run(&self, job: impl FnOnce() + Send + 'static) {
+    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
         self.push(None, Box::new(job));
     }
 
     /// As [`Self::run`], behind all jobs with the same `key` that came before.
-    pub fn run_behind(&self, key: u64, job: impl FnOnce() + Send + 'static) {
+    pub(crate) fn run_behind(&self, key: u64, job: impl FnOnce() + Send + 'static) {
         self.push(Some(key), Box::new(job));
+    }
+
+    /// As [`Self::run`], unless `most` jobs wait already; whether it will be done.
+    pub(crate) fn run_within(&self, most: usize, job: impl FnOnce() + Send + 'static) -> bool {
+        let has_room = lock(&self.shared.queue).waiting < most;
+        if has_room {
+            self.push(None, Box::new(job));
+        }
+        has_room
     }
 
     fn push(&self, key: Option<u64>, work: Work) {
@@ -172,7 +181,7 @@ impl Queue {
 }
 
 /// Runs `job`; a panic ends here. What was shared is consistent after any statement, so going on is sound.
-pub fn contain(job: impl FnOnce()) {
+pub(crate) fn contain(job: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(job)).is_err() {
         log::error!(
             "a request ended in a panic and was answered with an I/O error; please report it"
