@@ -1,7 +1,8 @@
 //! Threads that do what may block, so that the loops which take the kernel's requests never do.
 //!
 //! A lane starts a thread when a job finds none idle, up to its bound; beyond that jobs queue, and when the queue is full
-//! the caller does the job itself, which slows the taking of further requests down to what is answered. Jobs of one *key*
+//! the caller does the job itself, which slows the taking of further requests down to what is answered; but a job with a
+//! key, whose order matters, queues always: there are no more of those than callers who wait for an answer. Jobs of one *key*
 //! are done one at a time, in their order, and those that wait hold no thread: so a file with a long walk before it, and
 //! any number of requests for it, leave the other threads to the other files. A panic in a job ends that job only: its
 //! reply object, dropped, answers EIO.
@@ -109,7 +110,7 @@ impl Lane {
 
     fn push(&self, key: Option<u64>, work: Work) {
         let mut queue = lock(&self.shared.queue);
-        if queue.waiting >= QUEUE_MOST {
+        if queue.waiting >= QUEUE_MOST && key.is_none() {
             drop(queue);
             return contain(work);
         }

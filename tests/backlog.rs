@@ -211,3 +211,28 @@ fn open(file: &Gated, form: Form) -> Source {
     let engine = Arc::new(Engine::default());
     Source::open(engine, Box::new(file.clone()), form, Progress::Partial).unwrap()
 }
+
+#[test]
+fn a_raw_file_emptied_and_preallocated_anew_shows_no_zeros() {
+    let pcap = Pcap::random(Magic::LeUs, 7, 2000);
+    let file = Gated::default();
+    file.set(&pcap.bytes);
+    let source = open(&file, Form::Raw);
+    assert_eq!(source.size(), pcap.bytes.len() as u64);
+    // As long as before, and all zeros; then the first records once more.
+    let mut again = vec![0; pcap.bytes.len()];
+    file.set(&again);
+    source.refresh().unwrap();
+    let written = pcap.ends[10];
+    again[..written].copy_from_slice(&pcap.bytes[..written]);
+    file.set(&again);
+    source.refresh().unwrap();
+    let read = source.read(0, written, OnFault::Fail).unwrap();
+    assert_same(&read, &pcap.bytes[..written], "written again");
+    let behind = source.read(written as u64, 100, OnFault::Fail);
+    assert!(behind.is_err(), "zeros of a preallocated file");
+    file.set(&pcap.bytes);
+    source.refresh().unwrap();
+    let read = source.read(0, pcap.bytes.len(), OnFault::Fail).unwrap();
+    assert_same(&read, &pcap.bytes, "all of it again");
+}

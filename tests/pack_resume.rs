@@ -220,6 +220,35 @@ fn an_input_that_ends_before_what_is_there_is_refused() {
     scene.is_left(&scene.whole);
     scene.resume_stream(&scene.pcap.bytes[..end]).exits(1);
     scene.is_left(&scene.whole);
+    // A file without a record, or with half a one, is no live capture that was started again.
+    for len in [24, 32] {
+        fs::write(&short, &scene.pcap.bytes[..len]).unwrap();
+        assert!(!scene.resume(&short).is_ok());
+        scene.is_left(&scene.whole);
+    }
+}
+
+#[test]
+fn an_input_at_fault_leaves_nothing_where_nothing_was() {
+    let scene = Scene::new(817);
+    let bad = scene.folder.path().join("bad.pcap");
+    let half = &scene.pcap.bytes[..scene.pcap.bytes.len() - 3];
+    for bytes in [&b"this is no capture at all"[..], half] {
+        fs::write(&bad, bytes).unwrap();
+        assert!(!scene.resume(&bad).is_ok());
+        assert_eq!(names(scene.folder.path()), [&b"bad.pcap"[..], b"in.pcap"]);
+    }
+}
+
+#[test]
+fn frames_too_large_to_be_decoded_here_are_not_cut_off() {
+    let scene = Scene::new(818);
+    let mut marked = Marked::new(scene.pcap.header());
+    marked.data(&scene.pcap.bytes[24..]);
+    marked.append(&Handmade::rle(0, 65 << 20).build());
+    scene.leave(&marked.physical);
+    scene.resume_stream(&scene.pcap.bytes).exits(4);
+    scene.is_left(&marked.physical);
 }
 
 #[test]

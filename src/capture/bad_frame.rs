@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::format::Fault;
 
-/// Bad frames remembered. More are decoded again at each read: slower, not wrong.
+/// Bad frames remembered. More are decoded again at each read, and not walked again: a file with as many is damaged.
 const MOST: usize = 1024;
 
 /// The bad frames of one capture, by number.
@@ -17,9 +17,14 @@ impl BadFrames {
     /// Remembers the fault of frame number `index`. One whose bytes merely are no longer those that were walked is not kept:
     /// the next walk may find it whole.
     pub(super) fn note(&mut self, index: u64, fault: &Fault) {
-        if !fault.kind.is_changed() && self.by_frame.len() < MOST {
+        if !fault.kind.is_changed() && !self.is_full() {
             self.by_frame.insert(index, fault.clone());
         }
+    }
+
+    /// Whether no more can be remembered.
+    pub(super) fn is_full(&self) -> bool {
+        self.by_frame.len() >= MOST
     }
 
     /// The fault of frame number `index`.

@@ -25,9 +25,6 @@ use crate::format::pcap::GLOBAL_HEADER_LEN;
 
 /// Source bytes of a raw capture taken in one step.
 const RAW_STEP: usize = 1024 * 1024;
-/// A file that becomes shorter while it is opened is opened again, so often.
-const OPENINGS: usize = 10;
-
 /// File times advance in ticks, of 2 seconds at worst (FAT).
 const SETTLED_AFTER: Duration = Duration::from_secs(3);
 /// What the kernel puts behind the path of a file that was removed (`d_path` in its `fs/d_path.c`).
@@ -78,6 +75,9 @@ impl Follower {
     /// Follows the capture that `file` stores in `form` from source offset `from` on. `names` are its paths while it is
     /// written; without them it has its final name already.
     ///
+    /// The engine's cache must hold two of the largest frames: a frame that was taken is given when a look behind it, which
+    /// may decode another one, finds the same capture.
+    ///
     /// # Errors
     /// IO and memory only; what is wrong with the content, [`Self::take_next`] tells.
     pub fn new(
@@ -92,19 +92,9 @@ impl Follower {
             Some(_) => Progress::Partial,
             None => Progress::Final,
         };
-        let open = || {
-            let file = Box::new(Arc::clone(&file));
-            Source::open(Arc::clone(engine), file, form, progress)
-        };
-        let mut outcome = open();
-        for _ in 1..OPENINGS {
-            if !matches!(outcome, Err(Error::Shrank)) {
-                break;
-            }
-            outcome = open();
-        }
+        let reading = Box::new(Arc::clone(&file));
         Ok(Self {
-            source: outcome?,
+            source: Source::open(Arc::clone(engine), reading, form, progress)?,
             file,
             names,
             is_removed: false,

@@ -21,6 +21,15 @@ const AHEAD_MOST: u64 = 8 * 1024 * 1024;
 /// Source bytes that have to come together before frames are looked up.
 const STEP: u64 = 64 * 1024;
 
+/// What becomes of frames behind a sequential reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeps {
+    /// They stay while there is room: the next reader comes for them again.
+    Frames,
+    /// They go: the kernel keeps their bytes, or nobody will want them.
+    Nothing,
+}
+
 /// How one handle has been read so far. Source offsets throughout.
 #[derive(Debug, Default)]
 pub struct Pattern(Mutex<State>);

@@ -23,8 +23,7 @@ const HEAD_LEN: usize = 24 + RECORD_HEADER_LEN;
 
 pub(super) struct Raw {
     file: Arc<dyn ReadAt>,
-    /// Behind the last whole record that was followed; before the view's frontier only while a file that got shorter is
-    /// followed anew.
+    /// Behind the last whole record that was followed.
     follow: Turn<u64>,
     view: RwLock<View>,
 }
@@ -80,13 +79,13 @@ impl Raw {
                 (Progress::Partial, Some(Ok(header))) if view.is_vouched && has_header => {
                     reach = self.follow(&header, *followed, view.physical_len)?;
                     *followed = reach.position();
-                    if reach.is_part() {
-                        view.frontier.min(view.physical_len).max(*followed)
-                    } else {
-                        *followed
-                    }
+                    *followed
                 }
-                (Progress::Partial, _) => 0,
+                (Progress::Partial, _) => {
+                    // What was followed is gone with the header, though the file may be as long as before.
+                    *followed = GLOBAL_HEADER_LEN;
+                    0
+                }
             };
             view.size = match progress {
                 Progress::Final => view.physical_len,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::Engine;
 use super::bytes::Bytes;
 use super::error::Error;
-use super::prefetch::Pattern;
+use super::prefetch::{Keeps, Pattern};
 use super::raw::Raw;
 use super::reach::Reach;
 use super::read_at::ReadAt;
@@ -17,6 +17,9 @@ use super::zst::Zst;
 use crate::format::pcap::GlobalHeader;
 use crate::format::table::Span;
 use crate::format::{Fault, FileId};
+
+/// A file that becomes shorter while it is walked is looked at again, so often.
+const SHRINKS_MOST: usize = 10;
 
 /// How a capture is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -121,15 +124,6 @@ pub enum OnFault {
     ServeGood,
 }
 
-/// What becomes of frames behind a sequential reader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeps {
-    /// They stay while there is room: the next reader comes for them again.
-    Frames,
-    /// They go: the kernel keeps their bytes, or nobody will want them.
-    Nothing,
-}
-
 /// An open capture. Shared between threads; every method blocks at most on the disk and on decoding.
 pub struct Source {
     engine: Arc<Engine>,
@@ -224,13 +218,24 @@ impl Source {
 
     /// Walks what has come since the last look, in steps between which other threads have their turn.
     pub fn refresh(&self) -> Result<(), Error> {
-        let first = self.refresh_step()?;
+        let first = self.step_whole()?;
         let mut reach = first;
         // Not after a writer that is faster: to where the file ended when this began.
         while reach.is_part() && reach.is_before(first) {
-            reach = self.refresh_step()?;
+            reach = self.step_whole()?;
         }
         Ok(())
+    }
+
+    /// A step that a writer who cuts his file back at this very moment does not spoil.
+    fn step_whole(&self) -> Result<Reach, Error> {
+        for _ in 1..SHRINKS_MOST {
+            match self.refresh_step() {
+                Err(Error::Shrank) => {}
+                outcome => return outcome,
+            }
+        }
+        self.refresh_step()
     }
 
     /// Walks the next 8 MiB, rounded up to a frame or record, of what has come since the last look.
@@ -354,6 +359,15 @@ impl Source {
                 let bytes = frame.map(|frame| Bytes::of_frame(frame, 0, usize::MAX));
                 Some((place.index, place.span, bytes))
             }
+        }
+    }
+
+    /// Whether the file is being walked anew, because its writer restarted: some of its frames are not where they were.
+    #[must_use]
+    pub fn is_walked_anew(&self) -> bool {
+        match &self.kind {
+            Kind::Raw(_) => false,
+            Kind::Zst(zst) => zst.is_walked_anew(),
         }
     }
 

@@ -25,29 +25,46 @@ pub(crate) fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexG
     condvar.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A value that one thread at a time takes out, works on without any lock, and puts back.
+/// A value that one thread at a time takes out, works on without any lock, and puts back: in the order in which they came.
 ///
 /// Who needs the same work done waits for the turn; who reads what earlier turns published never does.
 #[derive(Debug)]
 pub(super) struct Turn<T> {
-    /// `None` while it is taken.
-    slot: Mutex<Option<T>>,
+    slot: Mutex<Slot<T>>,
     returned: Condvar,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    /// `None` while it is taken.
+    value: Option<T>,
+    /// The number that the next who comes gets.
+    next: u64,
+    /// The number whose turn it is.
+    serving: u64,
 }
 
 impl<T> Turn<T> {
     pub(super) fn new(value: T) -> Self {
         Self {
-            slot: Mutex::new(Some(value)),
+            slot: Mutex::new(Slot {
+                value: Some(value),
+                next: 0,
+                serving: 0,
+            }),
             returned: Condvar::new(),
         }
     }
 
-    /// The value, until the returned guard is dropped. Blocks while another thread has it.
+    /// The value, until the returned guard is dropped. Blocks while others have it, or came before.
     pub(super) fn take(&self) -> Taken<'_, T> {
         let mut slot = lock(&self.slot);
+        let number = slot.next;
+        slot.next += 1;
         loop {
-            if let Some(value) = slot.take() {
+            if slot.serving == number
+                && let Some(value) = slot.value.take()
+            {
                 return Taken {
                     turn: self,
                     value: Some(value),
@@ -86,7 +103,41 @@ impl<T> DerefMut for Taken<'_, T> {
 
 impl<T> Drop for Taken<'_, T> {
     fn drop(&mut self) {
-        *lock(&self.turn.slot) = self.value.take();
-        self.turn.returned.notify_one();
+        {
+            let mut slot = lock(&self.turn.slot);
+            slot.value = self.value.take();
+            slot.serving += 1;
+        }
+        self.turn.returned.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    #[test]
+    fn who_takes_the_turn_again_waits_for_those_who_came_meanwhile() {
+        let turn = Turn::new(());
+        let (taken, order) = channel();
+        let first = turn.take();
+        thread::scope(|scope| {
+            let waiter = taken.clone();
+            scope.spawn(|| {
+                let _mine = turn.take();
+                waiter.send("waiter").expect("received");
+                drop(waiter);
+            });
+            while lock(&turn.slot).next < 2 {
+                thread::yield_now();
+            }
+            drop(first);
+            let _again = turn.take();
+            taken.send("first again").expect("received");
+        });
+        let order: Vec<_> = order.try_iter().collect();
+        assert_eq!(order, ["waiter", "first again"]);
     }
 }

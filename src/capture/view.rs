@@ -32,6 +32,8 @@ pub(super) struct View {
     pub(super) bad_frames: BadFrames,
     /// The table of a walk that has begun anew and not yet reached the end of the file.
     anew: Option<Anew>,
+    /// The table's number when a first record that is split over frames was looked for.
+    pub(super) looked_for_split: Option<u64>,
     /// The global header of the capture that was open before.
     pub(super) known_header: Option<GlobalHeader>,
     /// Whether what is there is known to be this capture: not before the first record of one that was open before is there
@@ -69,6 +71,8 @@ pub(super) struct Extent {
     pub(super) size: u64,
     pub(super) frontier: u64,
     pub(super) fault: Option<Fault>,
+    /// The global header, if bytes of it are shown.
+    pub(super) header: Option<[u8; 24]>,
 }
 
 /// A frame in the table: which, where, and how the cache knows it.
@@ -76,7 +80,7 @@ pub(super) struct Extent {
 pub(super) struct Place {
     pub(super) index: u64,
     pub(super) span: Span,
-    /// How the file started when the frame was walked, if that is known.
+    /// How the file starts as long as the frame is this capture's, if that is known.
     pub(super) head: Option<Head>,
     pub(super) generation: u64,
 }
@@ -105,6 +109,7 @@ impl View {
             generation,
             bad_frames: BadFrames::default(),
             anew: None,
+            looked_for_split: None,
             is_vouched: known.file_id.is_provisional() || known.header.is_some(),
             known_header: known.header,
             is_replaced: false,
@@ -153,10 +158,12 @@ impl View {
         }
     }
 
-    /// Whether the walk stepped over a header frame that does not hold a pcap header: refused for good.
-    pub(super) fn has_broken_header(&self) -> bool {
-        self.fault()
-            .is_some_and(|fault| fault.frame == FrameName::Header)
+    /// Whether the walk stands behind a header frame that does not hold a pcap header.
+    pub(super) fn stands_behind_broken_header(&self) -> bool {
+        self.anew.is_none()
+            && self
+                .fault()
+                .is_some_and(|fault| fault.frame == FrameName::Header)
     }
 
     /// Whether every byte on disk is a whole frame, the header frame among them.
@@ -164,39 +171,39 @@ impl View {
         matches!(self.ending, Ending::Boundary) && self.header.is_some() && self.unmapped == 0
     }
 
-    /// Starts a table aside, under the number `generation`, with the frames that end within the first `boundary` bytes on disk;
-    /// where the last of them ends, `None` for the start of the file. The published size stays.
-    pub(super) fn begin_anew(
-        &mut self,
-        boundary: PhysicalOffset,
-        generation: u64,
-    ) -> Option<PhysicalOffset> {
-        self.published = self.published();
-        self.ending = Ending::Boundary;
+    /// The table of a walk that begins anew: the frames that end within the first `boundary` bytes on disk; and where the last
+    /// of them ends, `None` for the start of the file.
+    pub(super) fn table_before(&self, boundary: PhysicalOffset) -> (Table, Option<PhysicalOffset>) {
         let header_end = self.header.as_ref().map(|header| header.end);
-        let kept = header_end.filter(|end| boundary >= *end);
-        let (table, end) = match kept {
+        match header_end.filter(|end| boundary >= *end) {
             Some(header_end) => {
                 let mut table = self.table.clone();
                 let last = table.cut_back(boundary);
                 (table, Some(last.unwrap_or(header_end)))
             }
             None => (empty_table(), None),
-        };
+        }
+    }
+
+    /// Starts a walk anew, which fills `table` aside, under the number `generation`. What is shown stays.
+    pub(super) fn begin_anew(&mut self, table: Table, generation: u64) {
+        self.published = self.published();
         self.anew = Some(Anew {
             kept: table.len() as u64,
             table,
             generation,
             bad_frames: BadFrames::default(),
         });
-        end
     }
 
-    /// Takes the table that was filled aside, if there is one: its walk has reached the end of the file.
+    /// Takes the table that was filled aside, if there is one: its walk has reached the end of the file. Frames where they were
+    /// keep their numbers, in the cache too.
     pub(super) fn finish_anew(&mut self) {
         if let Some(anew) = self.anew.take() {
-            self.table = anew.table;
-            self.generation = anew.generation;
+            if self.table != anew.table {
+                self.table = anew.table;
+                self.generation = anew.generation;
+            }
             self.bad_frames.forget_from(anew.kept);
             self.bad_frames.append(anew.bad_frames);
         }
@@ -279,7 +286,14 @@ impl View {
             size,
             frontier: self.frontier().min(size),
             fault: self.fault().cloned(),
+            header: self.header.as_ref().map(|header| header.bytes),
         }
+    }
+
+    /// Bytes of memory behind the tables.
+    pub(super) fn table_bytes(&self) -> usize {
+        let anew = self.anew.as_ref();
+        self.table.heap_bytes() + anew.map_or(0, |anew| anew.table.heap_bytes())
     }
 }
 

@@ -92,6 +92,7 @@ pub struct Writer {
     splitter: Option<Splitter>,
     /// What an earlier writer left, while the source's beginning is compared with it.
     leftover: Option<Leftover>,
+    is_resumed: bool,
     /// Source bytes that no frame holds yet.
     pending: Vec<u8>,
     stored: Vec<u8>,
@@ -139,6 +140,7 @@ impl Writer {
             context: context(options.level)?,
             splitter: None,
             leftover: None,
+            is_resumed: leftover.is_some(),
             pending: Vec::new(),
             stored: Vec::new(),
             written: Written::default(),
@@ -195,7 +197,7 @@ impl Writer {
         let Some(mut leftover) = self.leftover.take() else {
             return Ok(true);
         };
-        let appends = self.options.existing == Existing::Resume { appends: true };
+        let appends = self.appends();
         match leftover.pass_over(&mut self.pending, appends)? {
             PassedOver::Part => {
                 self.leftover = Some(leftover);
@@ -207,6 +209,11 @@ impl Writer {
                 Ok(true)
             }
         }
+    }
+
+    /// Whether another capture may go on behind what an earlier writer left.
+    fn appends(&self) -> bool {
+        self.options.existing == Existing::Resume { appends: true }
     }
 
     /// Writes the whole records that are pending as a frame of their own; nothing if there are none.
@@ -243,7 +250,8 @@ impl Writer {
             return Err(self.fault(FaultKind::NoHeader { got }).into());
         }
         if let Some(leftover) = self.leftover.take() {
-            leftover.end(&mut self.pending)?;
+            let appends = self.appends();
+            leftover.end(&mut self.pending, appends)?;
         }
         self.flush()?;
         self.written.cut_bytes = self.pending.len() as u64;
@@ -288,9 +296,16 @@ impl Writer {
         self.finish()
     }
 
-    /// Gives up: removes the partial file. For an input that is still there; a live one keeps what was written.
+    /// Gives up: removes the partial file. For an input that is still there; a live one keeps what was written, and so does one
+    /// that is gone on with.
     pub fn abandon(self) -> Result<(), Error> {
         std::fs::remove_file(&self.partial).map_err(Error::io("removing the partial file"))
+    }
+
+    /// Whether it goes on with what an earlier writer left.
+    #[must_use]
+    pub fn is_resumed(&self) -> bool {
+        self.is_resumed
     }
 
     /// Whether the header frame was written: what there is can be read.

@@ -9,13 +9,16 @@
 //! forgotten, because numbers stand for other frames. When what is there again is another capture, this one is *replaced*:
 //! it publishes nothing any more.
 
+mod again;
 mod ahead;
 mod identity;
+mod limit;
 mod read;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
+use self::limit::check_limit;
 use super::Engine;
 use super::error::Error;
 use super::reach::{Reach, WALK_STEP};
@@ -23,16 +26,13 @@ use super::read_at::ReadAt;
 use super::source::{Facts, Known, Progress, State};
 use super::survey::Survey;
 use super::sync::{Turn, read, write};
-use super::view::{Ending, Place, View};
+use super::view::{Ending, View};
 use crate::format::table::Span;
 use crate::format::walk::{Step, Torn};
-use crate::format::{Fault, FaultKind, FrameName, PhysicalOffset};
+use crate::format::{Fault, FaultKind, FrameName};
 
 /// Frames published at once: a long walk shows its progress, and takes the lock seldom.
 const BATCH: usize = 1024;
-
-/// Physical bytes that a frame may take beyond its source bytes: block headers of a writer that flushes often.
-const PADDING_MOST: u64 = 64 * 1024;
 
 /// A compressed capture on disk, or in memory.
 pub(super) struct Zst {
@@ -84,7 +84,7 @@ impl Zst {
             if view.is_replaced {
                 return Ok(Reach::all(view.physical_len));
             }
-            view.has_broken_header()
+            view.stands_behind_broken_header()
         };
         let physical_len = self.file.len().map_err(Error::io("reading the length"))?;
         // The header frame was no good, or the file is shorter than what was walked, or starts otherwise: its writer has
@@ -188,10 +188,16 @@ impl Zst {
             Step::DataFrame(span) => {
                 // The walk counts the frame already.
                 let index = survey.walk().frames().saturating_sub(1);
-                if index == 0
-                    && let Err(replaced) = self.take_first_frame(engine, &span)?
-                {
-                    return Ok(replaced);
+                if index == 0 {
+                    match self.take_first_frame(engine, &span) {
+                        Ok(Ok(())) => {}
+                        Ok(Err(replaced)) => return Ok(replaced),
+                        Err(error) => {
+                            // As with the header frame: the walk has passed it, and it is in no table.
+                            *survey = Survey::default();
+                            return Err(error);
+                        }
+                    }
                 }
                 if let Err(fault) = check_limit(engine, &span, FrameName::Data(index)) {
                     write(&self.view).note_walked(index, &fault);
@@ -207,15 +213,19 @@ impl Zst {
 
     fn conclude(&self, survey: &Survey, physical_len: u64, advance: Advance) {
         let mut view = write(&self.view);
-        view.physical_len = physical_len;
-        view.unmapped = physical_len.saturating_sub(survey.walk().position().as_u64());
         match advance {
-            Advance::More | Advance::Frame(_) => {}
             Advance::Done(ending) => {
                 view.finish_anew();
                 view.ending = ending;
             }
             Advance::Replaced => view.replace(),
+            // Until a walk anew has come to its end, what was there before is shown.
+            Advance::More | Advance::Frame(_) if view.is_begun_anew() => return,
+            Advance::More | Advance::Frame(_) => {}
+        }
+        view.physical_len = physical_len;
+        if !view.is_replaced {
+            view.unmapped = physical_len.saturating_sub(survey.walk().position().as_u64());
         }
     }
 
@@ -226,81 +236,6 @@ impl Zst {
         if !view.is_begun_anew() {
             view.head = survey.head();
         }
-    }
-
-    /// Walks anew from the last boundary in the table within the first `physical_len` bytes.
-    fn rewind(&self, engine: &Engine, survey: &mut Survey, physical_len: u64) {
-        let mut view = write(&self.view);
-        let generation = engine.next_generation();
-        match view.begin_anew(PhysicalOffset::new(physical_len), generation) {
-            Some(boundary) => {
-                let table = view.walked();
-                survey.rewind(boundary, table.end(), table.len() as u64);
-            }
-            None => *survey = Survey::default(),
-        }
-    }
-
-    /// Walks the frame at `place`, which did not decode, and all behind it again; whether that was worth trying: the file
-    /// may have changed since.
-    fn walk_again(
-        &self,
-        engine: &Engine,
-        progress: Progress,
-        place: &Place,
-    ) -> Result<bool, Error> {
-        let mut survey = self.survey.take();
-        let (is_other_table, is_begun, is_known) = {
-            let view = read(&self.view);
-            (
-                view.generation != place.generation,
-                view.is_begun_anew(),
-                view.bad_frames.find(place.index).is_some(),
-            )
-        };
-        if is_other_table {
-            // Somebody has walked it again meanwhile.
-            return Ok(true);
-        }
-        if is_known {
-            // Somebody has tried before, and it is still what it was.
-            return Ok(false);
-        }
-        if !is_begun {
-            // When the file was framed anew, the boundary before the frame may be none any more: from the start, then. So it is
-            // where another capture took the place, though its frames may lie where those of this one lay.
-            let is_same =
-                !survey.has_other_head(&*self.file)? && self.is_frame_there(place.index)?;
-            let boundary = if is_same {
-                place.span.phys_start.as_u64()
-            } else {
-                0
-            };
-            self.rewind(engine, &mut survey, boundary);
-        }
-        // To its end: before that, readers have the old table.
-        while self.catch_up(engine, &mut survey, progress)?.is_part() {}
-        Ok(true)
-    }
-
-    /// Whether the frame before number `index` still is the one that was walked; true where there is none.
-    fn is_frame_there(&self, index: u64) -> Result<bool, Error> {
-        let Some(before) = index
-            .checked_sub(1)
-            .and_then(|index| usize::try_from(index).ok())
-        else {
-            return Ok(true);
-        };
-        let Some(span) = read(&self.view).walked().span(before) else {
-            return Ok(false);
-        };
-        Survey::still_finds(&*self.file, &span)
-    }
-
-    /// Whether the last frame in the table still is where it was walked.
-    fn is_last_frame_there(&self) -> Result<bool, Error> {
-        let frames = read(&self.view).walked().len() as u64;
-        self.is_frame_there(frames)
     }
 
     /// Whether a new walk finds the same capture in the same frames.
@@ -352,6 +287,10 @@ impl Zst {
         }
     }
 
+    pub(super) fn is_walked_anew(&self) -> bool {
+        read(&self.view).is_begun_anew()
+    }
+
     /// The fault that ended the walk.
     pub(super) fn walk_fault(&self) -> Option<Fault> {
         read(&self.view).fault().cloned()
@@ -363,39 +302,6 @@ impl Zst {
     }
 
     pub(super) fn table_bytes(&self) -> usize {
-        read(&self.view).table.heap_bytes()
-    }
-}
-
-/// Whether the frame at `span` is one that this reader decodes: neither too large nor mostly padding.
-fn check_limit(engine: &Engine, span: &Span, frame: FrameName) -> Result<(), Fault> {
-    let limit = engine.max_frame_size;
-    let kind = if span.src_len > limit {
-        FaultKind::OverLimit {
-            declared: span.src_len,
-            limit,
-        }
-    } else if span.phys_len > stored_most(span.src_len) {
-        padded(span)
-    } else {
-        return Ok(());
-    };
-    Err(Fault {
-        kind,
-        frame,
-        at: span.phys_start,
-    })
-}
-
-/// The most physical bytes that a frame of `src_len` source bytes takes without being padded: zstd's own bound
-/// (`ZSTD_COMPRESSBOUND`), and room for a writer that flushes often.
-fn stored_most(src_len: u64) -> u64 {
-    src_len + src_len / 64 + PADDING_MOST
-}
-
-fn padded(span: &Span) -> FaultKind {
-    FaultKind::Padded {
-        got: span.phys_len,
-        most: stored_most(span.src_len),
+        read(&self.view).table_bytes()
     }
 }

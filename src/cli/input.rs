@@ -71,7 +71,7 @@ impl Place {
         let finals = forms().filter(|form| form.1 == Progress::Final);
         // The final names once more: the file may be renamed between two looks.
         let others = forms().chain(finals);
-        let mut outcome = Err(io::ErrorKind::NotFound.into());
+        let mut first_error = None;
         for (form, progress) in iter::once((parsed.form, parsed.progress)).chain(others) {
             let path = path.with_file_name(naming.physical(parsed.logical, form, progress));
             match open_regular(&path) {
@@ -85,11 +85,17 @@ impl Place {
                     };
                     return Ok((file, place));
                 }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => outcome = Err(error),
-                Err(error) => return Err(Error::io("opening")(error)),
+                // That of the name given is the one to tell; only where there is no such file, others are looked for.
+                Err(error) if first_error.is_none() && error.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::io("opening")(error));
+                }
+                Err(error) => {
+                    first_error.get_or_insert(error);
+                }
             }
         }
-        outcome.map_err(Error::io("opening"))
+        let error = first_error.unwrap_or_else(|| io::ErrorKind::NotFound.into());
+        Err(Error::io("opening")(error))
     }
 
     /// The path that the capture has once it is complete.

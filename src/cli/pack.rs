@@ -144,11 +144,14 @@ fn pack_stream(out: &Path, args: &Pack, stopper: &Stopper) -> Result<(Written, E
     let of_output = Problem::with(out);
     let mut writer = Writer::create(out, options(args, true)).map_err(Problem::starting(out))?;
     let (events, arriving) = sync_channel(PIECES);
-    if stopper.direct_to(events.clone()) {
-        read_in_background(io::stdin(), events);
-    }
     let flush_after = Some(Duration::from_millis(args.flush_ms));
-    let ending = fill(&mut writer, &arriving, flush_after, |_| {});
+    let ending = if stopper.direct_to(events.clone()) {
+        read_in_background(io::stdin(), events);
+        fill(&mut writer, &arriving, flush_after, |_| {})
+    } else {
+        // It came while the writer was made, which takes its time with a large file to go on with.
+        Ok(Ending::Stopped)
+    };
     if !writer.has_header() {
         // Nothing that anybody could read: the next run is not to stumble over it.
         let outcome = writer.finish().map_err(Problem::with(Path::new("-")));
@@ -173,8 +176,7 @@ fn pack_stream(out: &Path, args: &Pack, stopper: &Stopper) -> Result<(Written, E
     Ok((finished.map_err(of_output)?, ending))
 }
 
-/// Packs a file. Whatever goes wrong, nothing is left behind (the input is still there), except where `--resume` is to find
-/// it again.
+/// Packs a file. Whatever goes wrong, nothing is left behind (the input is still there), but what [`give_up`] keeps.
 fn pack_file(
     input: &Path,
     out: &Path,
@@ -210,7 +212,9 @@ fn pack_file(
         Ok(Ending::Whole) => writer.finish().map_err(&of_output),
         Ok(Ending::Stopped) => {
             let written = writer.written();
-            give_up(writer, args).map_err(of_output)?;
+            if !args.resume {
+                writer.abandon().map_err(of_output)?;
+            }
             return Ok((written, Ending::Stopped));
         }
         Err(problem) => Err(problem),
@@ -219,15 +223,16 @@ fn pack_file(
         Ok(written) => Ok((written, Ending::Whole)),
         Err(problem) => {
             // The first error is the one to tell.
-            let _ = give_up(writer, args);
+            let _ = give_up(writer, args, &problem.error);
             Err(problem)
         }
     }
 }
 
-/// Leaves nothing behind, unless what is there is to be gone on with.
-fn give_up(writer: Writer, args: &Pack) -> Result<(), Error> {
-    if args.resume {
+/// Leaves nothing behind, but what was there before and what the next run with `--resume` can go on with.
+fn give_up(writer: Writer, args: &Pack, error: &Error) -> Result<(), Error> {
+    let is_input_at_fault = matches!(error, Error::Fault(_));
+    if writer.is_resumed() || args.resume && writer.has_header() && !is_input_at_fault {
         Ok(())
     } else {
         writer.abandon()

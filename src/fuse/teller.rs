@@ -15,6 +15,9 @@ use crate::tree::attr::Attributes;
 
 /// The length that `FUSE_NOTIFY_INVAL_INODE` takes for "all that follows".
 const TO_THE_END: i64 = 0;
+/// The key of all jobs of the pages' thread: one order.
+const ALL: u64 = 0;
+
 /// Tells attributes, in order where the kernel holds pages of a growing capture.
 pub(super) struct Teller {
     tree: Arc<Tree>,
@@ -45,7 +48,7 @@ impl Teller {
         if !attributes.is_mapped {
             return reply(&attributes);
         }
-        pages.run(move || {
+        pages.run_behind(ALL, move || {
             if let Some(from) = tree.pages_to_drop(attributes.id, attributes.size)
                 && let Some(notifier) = notifier.get()
                 && let Err(error) = announce(&tree, notifier, &attributes, from)

@@ -63,6 +63,13 @@ impl Opened {
         Ok(())
     }
 
+    /// Whether the file may change and still be this capture: it grows, or is a raw one, which may be written to under its
+    /// final name too.
+    #[must_use]
+    pub fn changes(&self) -> bool {
+        self.source.may_grow() || self.source.form() == Form::Raw
+    }
+
     /// What is known of the capture, and the status that the file had at that length: every size has its own times.
     ///
     /// A writer that is faster than this leaves them a moment apart.
@@ -71,7 +78,7 @@ impl Opened {
         loop {
             let (facts, stat) = (self.source.facts(), self.stat()?);
             let is_one = u64::try_from(stat.st_size) == Ok(facts.physical_len);
-            if is_one || !self.source.may_grow() || attempts.next().is_none() {
+            if is_one || !self.changes() || attempts.next().is_none() {
                 return Ok((facts, stat));
             }
             self.refresh()?;
@@ -315,6 +322,13 @@ impl CaptureNode {
             // Under the lock, as in `update`.
             seen.facts = opened.source.facts();
         }
+    }
+
+    /// [`Opened::sized`], and takes over what it told: that is not taken back when the file is opened again.
+    pub fn sized(&self, opened: &Arc<Opened>) -> Result<(Facts, FileStat), Failure> {
+        let sized = opened.sized()?;
+        self.update_facts(opened);
+        Ok(sized)
     }
 
     /// Whether the facts are those of the file with status `stat`.

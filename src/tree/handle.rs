@@ -10,8 +10,7 @@ use super::inode::Node;
 use super::origin::Stamp;
 use super::scan::Listed;
 use crate::capture::Source;
-use crate::capture::prefetch::Pattern;
-use crate::capture::source::Keeps;
+use crate::capture::prefetch::{Keeps, Pattern};
 use crate::capture::sync::lock;
 
 /// An open capture.

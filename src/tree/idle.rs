@@ -48,7 +48,8 @@ impl Idle {
             let looked_at = kept.iter().nth(turn);
             let gone = looked_at.and_then(|(id, opened)| opened.is_gone().then_some(*id));
             dropped.extend(gone.and_then(|id| kept.pop(&id)));
-            while kept.len() > self.most || table_bytes > TABLE_BYTES_MOST {
+            // One stays whatever its table takes: it is in use at this moment, and would be walked again at once.
+            while kept.len() > self.most || kept.len() > 1 && table_bytes > TABLE_BYTES_MOST {
                 let Some((_, oldest)) = kept.pop_lru() else {
                     break;
                 };

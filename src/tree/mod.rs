@@ -38,7 +38,7 @@ use scan::{Listed, Shown};
 use stats::{Event, Gauges, Stats};
 
 use crate::capture::sync::lock;
-use crate::capture::{Bytes, Engine, Error, Form, OnFault, State};
+use crate::capture::{Bytes, Engine, Error, OnFault, State};
 
 /// How the tree shows its source.
 #[derive(Clone, Debug)]
@@ -125,15 +125,12 @@ impl Tree {
         let parent = self.node(parent)?;
         let (node, stat) = self.resolve(&parent, name)?;
         let capture = node.capture();
-        let growing = capture
-            .and_then(CaptureNode::opened)
-            .filter(|opened| opened.source.may_grow());
-        let (facts, stat) = match growing {
-            Some(opened) => {
-                let (facts, stat) = opened.sized()?;
+        let (facts, stat) = match capture.map(|capture| (capture, capture.opened())) {
+            Some((capture, Some(opened))) if opened.changes() => {
+                let (facts, stat) = capture.sized(&opened)?;
                 (Some(facts), stat)
             }
-            None => (capture.map(CaptureNode::facts), stat),
+            _ => (capture.map(CaptureNode::facts), stat),
         };
         self.nodes.count_lookup(&node);
         Ok(Attributes::new(
@@ -168,13 +165,13 @@ impl Tree {
             let facts = capture.facts();
             return Ok(Attributes::new(&node, &stat, Some(&facts), overrides));
         };
-        // A raw file is as long as it is, whatever its name; what became of a name is a look-up's business, not a handle's.
-        if opened.source.may_grow() || opened.source.form() == Form::Raw {
+        // What became of a name is a look-up's business, not a handle's.
+        if opened.changes() {
             opened.refresh()?;
             capture.update_facts(&opened);
             self.note_fault(&node);
         }
-        let (facts, stat) = opened.sized()?;
+        let (facts, stat) = capture.sized(&opened)?;
         Ok(Attributes::new(&node, &stat, Some(&facts), overrides))
     }
 
@@ -254,12 +251,13 @@ impl Tree {
         Some(bytes)
     }
 
-    /// Whether [`Self::read`] would walk what has come to the file before it gives these bytes; never blocks.
+    /// Whether [`Self::read`] may walk the file, or wait for a walk, before it gives these bytes; never blocks.
     #[must_use]
     pub fn walks_first(&self, handle: u64, offset: u64, size: usize) -> bool {
         self.files.find(handle).is_some_and(|handle| {
             let source = &handle.opened.source;
-            source.may_grow() && offset.saturating_add(size as u64) > source.size()
+            let is_behind_end = offset.saturating_add(size as u64) > source.size();
+            source.is_walked_anew() || source.may_grow() && is_behind_end
         })
     }
 

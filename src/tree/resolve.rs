@@ -247,7 +247,11 @@ impl Tree {
             let found = capture.found(stat);
             let known = capture.known_for(&found);
             match self.open_physical(&join(&folder, &found.physical), &found, known) {
-                Ok((opened, now)) if capture.holds_for(&now) => {
+                // A file that is being written has another status at each look.
+                Ok((opened, now))
+                    if capture.holds_for(&now)
+                        || opened.source.may_grow() && capture.is_grown(&capture.found(now)) =>
+                {
                     capture.update(&found, &opened);
                     self.idle.keep(node.id, &opened);
                     return Ok(opened);

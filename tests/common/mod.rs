@@ -78,6 +78,10 @@ pub struct Ran {
 impl Ran {
     /// The same, after a check that the exit code is 0.
     #[track_caller]
+    pub fn is_ok(&self) -> bool {
+        self.code == Some(0)
+    }
+
     pub fn ok(self) -> Self {
         self.exits(0)
     }

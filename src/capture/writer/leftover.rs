@@ -8,9 +8,10 @@ use crate::capture::error::Error;
 use crate::capture::report::check_frame;
 use crate::capture::source::{Form, OnFault, Progress, Source};
 use crate::capture::{Engine, MAX_FRAME_SIZE};
-use crate::format::FileId;
 use crate::format::pcap::{GLOBAL_HEADER_LEN, GlobalHeader, RECORD_HEADER_LEN};
+use crate::format::{Fault, FaultKind, FileId};
 
+/// [`GLOBAL_HEADER_LEN`], as the length of an array.
 const HEADER_LEN: usize = 24;
 /// Memory for decoded frames: one of the largest that are decoded, and what it takes on disk.
 const CACHE_SIZE: u64 = 3 * MAX_FRAME_SIZE;
@@ -80,7 +81,7 @@ impl Leftover {
     /// Leaves out frames at the end that do not decode.
     ///
     /// # Errors
-    /// A last frame that decodes and does not hold whole records: not a writer's.
+    /// A last frame that decodes and does not hold whole records, or that this program would not decode: not a writer's.
     fn leave_out_bad_end(&mut self) -> Result<(), Error> {
         while let Some(index) = self.written.frames.checked_sub(1) {
             let at = usize::try_from(index).unwrap_or(usize::MAX);
@@ -95,7 +96,7 @@ impl Leftover {
                         None => Ok(()),
                     };
                 }
-                Err(Error::Fault(_)) => self.end_before(at)?,
+                Err(Error::Fault(fault)) if is_lost(&fault) => self.end_before(at)?,
                 Err(error) => return Err(error),
             }
         }
@@ -156,7 +157,7 @@ impl Leftover {
             match frame {
                 Ok(bytes) if *bytes == *same => {}
                 Ok(_) => return Err(other_capture()),
-                Err(Error::Fault(_)) => {
+                Err(Error::Fault(fault)) if is_lost(&fault) => {
                     self.end_before(usize::try_from(index).unwrap_or(usize::MAX))?;
                     break PassedOver::UpToBadFrame;
                 }
@@ -193,12 +194,12 @@ impl Leftover {
         Ok(begun)
     }
 
-    /// The source has ended, with `pending` not compared: half a record behind a header, if all is well.
+    /// The source has ended, with `pending` not compared: with `appends`, half a record behind a header, if all is well.
     ///
     /// # Errors
     /// [`Error::NotResumable`] when what is there goes on.
-    pub(super) fn end(self, pending: &mut Vec<u8>) -> Result<(), Error> {
-        if self.passed.is_some() {
+    pub(super) fn end(self, pending: &mut Vec<u8>, appends: bool) -> Result<(), Error> {
+        if self.passed.is_some() || !appends && self.written.frames > 0 {
             return Err(Error::NotResumable(
                 "the input ends before what the partial file holds",
             ));
@@ -210,6 +211,15 @@ impl Leftover {
         pending.drain(..HEADER_LEN);
         Ok(())
     }
+}
+
+/// Whether a frame's bytes are not those that were written, so that nothing is lost by writing it again. One that is merely
+/// larger than what is decoded here is another matter.
+fn is_lost(fault: &Fault) -> bool {
+    matches!(
+        fault.kind,
+        FaultKind::Undecodable { .. } | FaultKind::Changed { .. }
+    )
 }
 
 enum Begun {

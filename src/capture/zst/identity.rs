@@ -1,6 +1,7 @@
 //! Which capture a file holds: its header frame and its first record, checked before anything of it is published.
 
-use super::{Advance, Zst, check_limit, padded};
+use super::limit::{check_limit, padded};
+use super::{Advance, Zst};
 use crate::capture::Engine;
 use crate::capture::cache::Key;
 use crate::capture::error::Error;
@@ -135,14 +136,21 @@ impl Zst {
     /// Computes the FileId where the first frame does not hold a whole record header, as no writer makes it.
     pub(super) fn look_for_split_record(&self, engine: &Engine) -> Result<(), Error> {
         let header = {
-            let view = read(&self.view);
+            let mut view = write(&self.view);
+            let is_there =
+                view.table.end().as_u64() >= GLOBAL_HEADER_LEN + RECORD_HEADER_LEN as u64;
+            // Once for each table: what does not decode now does not at the next look either.
+            let is_new = view.looked_for_split != Some(view.generation);
             match &view.header {
                 Some(header)
                     if view.file_id.is_provisional()
-                        && view.table.len() > 1
+                        && is_there
+                        && is_new
                         && !view.is_begun_anew() =>
                 {
-                    header.bytes
+                    let bytes = header.bytes;
+                    view.looked_for_split = Some(view.generation);
+                    bytes
                 }
                 _ => return Ok(()),
             }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Zst, check_limit};
+use super::Zst;
+use super::limit::check_limit;
 use crate::capture::Engine;
 use crate::capture::bytes::{Bytes, Gathered};
 use crate::capture::cache::Frame;
@@ -116,15 +117,14 @@ impl Zst {
                 .map_or(Error::CutOff, Error::Fault)
                 .into());
         }
-        let (found, header) = {
-            let view = read(&self.view);
-            let header = view.header.as_ref().map(|header| header.bytes);
-            (view.find(SourceOffset::new(at)), header)
-        };
+        let found = read(&self.view).find(SourceOffset::new(at));
         let Some(place) = found else {
             // The global header comes before the first frame; anything else was cut off since the extent was taken.
             let start = usize::try_from(at).unwrap_or(usize::MAX);
-            let part = header.as_ref().and_then(|header| header.get(start..));
+            let part = extent
+                .header
+                .as_ref()
+                .and_then(|header| header.get(start..));
             return match part {
                 Some(part) if !part.is_empty() => {
                     let part = &part[..part.len().min(len)];
