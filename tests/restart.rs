@@ -143,6 +143,30 @@ fn a_restart_and_the_rename_between_two_looks_are_no_damage() {
 }
 
 #[test]
+fn a_read_that_fails_in_the_first_frame_is_made_good_by_the_next_look() {
+    let pcap = Pcap::random(Magic::LeUs, 38, 300);
+    let marked = Marked::pack(&pcap, 9000);
+    let first = marked.frames[0].1.start;
+    for step in [1, 2, marked.frames.len()] {
+        let file = Changing::default();
+        file.set(&marked.physical[..first]);
+        let source = file.open(Form::Zst, Progress::Partial);
+        file.set(&marked.physical[..marked.frames[step - 1].1.end]);
+        for bad_from in [first, first + 1, first + 100] {
+            file.0.bad_from.store(bad_from as u64, Ordering::Relaxed);
+            // It may or may not reach so far.
+            let _ = source.refresh();
+        }
+        file.0.bad_from.store(0, Ordering::Relaxed);
+        file.set(&marked.physical);
+        source.refresh().unwrap();
+        let read = source.read(0, usize::MAX, OnFault::Fail).unwrap();
+        assert_same(&read, &pcap.bytes, &format!("{step} frames, then all"));
+        assert!(!source.facts().file_id.is_provisional());
+    }
+}
+
+#[test]
 fn another_capture_in_the_same_file_is_never_shown_as_this_one() {
     let (old, new) = (
         Pcap::random(Magic::LeUs, 32, 200),
