@@ -11,16 +11,20 @@
 
 mod ahead;
 mod identity;
+mod indexed;
+mod limit;
 mod read;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
+use self::limit::check_limit;
 use super::Engine;
 use super::error::Error;
 use super::reach::{Reach, WALK_STEP};
 use super::read_at::ReadAt;
 use super::source::{Facts, Known, Progress, State};
+use super::stamp::Stamp;
 use super::survey::Survey;
 use super::sync::{Turn, read, write};
 use super::view::{Ending, Place, View};
@@ -31,9 +35,6 @@ use crate::format::{Fault, FaultKind, FrameName, PhysicalOffset};
 /// Frames published at once: a long walk shows its progress, and takes the lock seldom.
 const BATCH: usize = 1024;
 
-/// Physical bytes that a frame may take beyond its source bytes: block headers of a writer that flushes often.
-const PADDING_MOST: u64 = 64 * 1024;
-
 /// A compressed capture on disk, or in memory.
 pub(super) struct Zst {
     file: Arc<dyn ReadAt>,
@@ -41,6 +42,10 @@ pub(super) struct Zst {
     view: RwLock<View>,
     /// It was seen under a partial name: a writer may have framed anew what was walked before its last rename.
     was_partial: AtomicBool,
+    /// The file for which the table was kept, as long as nobody has walked it.
+    indexed: Mutex<Option<Stamp>>,
+    /// A kept table was wrong, and another is in its place.
+    is_corrected: AtomicBool,
 }
 
 /// How a step of the walk went on.
@@ -60,6 +65,8 @@ impl Zst {
             survey: Turn::new(Survey::default()),
             view: RwLock::new(View::new(engine.next_generation(), known)),
             was_partial: AtomicBool::new(false),
+            indexed: Mutex::new(None),
+            is_corrected: AtomicBool::new(false),
         }
     }
 
@@ -308,7 +315,7 @@ impl Zst {
         let again = Self::new(engine, Arc::clone(&self.file), Known::default());
         while again.refresh_step(engine, Progress::Final)?.is_part() {}
         let (before, now) = (read(&self.view), read(&again.view));
-        Ok(before.file_id == now.file_id && before.table == now.table)
+        Ok(before.is_same_capture(&now))
     }
 
     /// Forgets which frames did not decode: the name has become final, and each is tried once more.
@@ -364,38 +371,5 @@ impl Zst {
 
     pub(super) fn table_bytes(&self) -> usize {
         read(&self.view).table.heap_bytes()
-    }
-}
-
-/// Whether the frame at `span` is one that this reader decodes: neither too large nor mostly padding.
-fn check_limit(engine: &Engine, span: &Span, frame: FrameName) -> Result<(), Fault> {
-    let limit = engine.max_frame_size;
-    let kind = if span.src_len > limit {
-        FaultKind::OverLimit {
-            declared: span.src_len,
-            limit,
-        }
-    } else if span.phys_len > stored_most(span.src_len) {
-        padded(span)
-    } else {
-        return Ok(());
-    };
-    Err(Fault {
-        kind,
-        frame,
-        at: span.phys_start,
-    })
-}
-
-/// The most physical bytes that a frame of `src_len` source bytes takes without being padded: zstd's own bound
-/// (`ZSTD_COMPRESSBOUND`), and room for a writer that flushes often.
-fn stored_most(src_len: u64) -> u64 {
-    src_len + src_len / 64 + PADDING_MOST
-}
-
-fn padded(span: &Span) -> FaultKind {
-    FaultKind::Padded {
-        got: span.phys_len,
-        most: stored_most(span.src_len),
     }
 }

@@ -378,6 +378,7 @@ impl Tree {
             open_files: self.files.count(),
             inodes: self.nodes.count(),
             cache: self.engine.cache_stats(),
+            index: self.engine.index_stats(),
         })
     }
 

@@ -297,6 +297,22 @@ impl Tree {
         }
     }
 
+    /// Whether reads through `handle` have shown since this was asked last that its capture is not as long as was told: a kept
+    /// frame table was wrong. The kernel has to forget its attributes before it gets what was read.
+    #[must_use]
+    pub fn was_corrected(&self, handle: u64) -> bool {
+        let handle = self.files.find(handle);
+        let opened = handle.as_ref().and_then(|handle| handle.last_opened());
+        let (Some(handle), Some(opened)) = (handle, opened) else {
+            return false;
+        };
+        let is_corrected = opened.source.take_corrected();
+        if let Some(capture) = handle.node.capture().filter(|_| is_corrected) {
+            capture.update_facts(&opened);
+        }
+        is_corrected
+    }
+
     /// Logs and counts the fault of `node`, if it has one that was not told yet.
     pub(super) fn note_fault(&self, node: &Node) {
         let Some(capture) = node.capture() else {

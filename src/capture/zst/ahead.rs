@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Zst, check_limit};
+use super::Zst;
+use super::limit::check_limit;
 use crate::capture::Engine;
 use crate::capture::prefetch::Pattern;
 use crate::capture::sync::read;

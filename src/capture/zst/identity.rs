@@ -1,6 +1,7 @@
 //! Which capture a file holds: its header frame and its first record, checked before anything of it is published.
 
-use super::{Advance, Zst, check_limit, padded};
+use super::limit::{check_limit, padded};
+use super::{Advance, Zst};
 use crate::capture::Engine;
 use crate::capture::cache::Key;
 use crate::capture::error::Error;
