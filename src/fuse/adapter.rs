@@ -185,7 +185,7 @@ impl Filesystem for Adapter {
         let notifier = Arc::clone(&self.notifier);
         let job = move || {
             let outcome = tree.read(fh.0, offset, size);
-            if tree.was_corrected(fh.0)
+            if tree.is_longer_than_told(fh.0)
                 && let Some(notifier) = notifier.get()
                 && let Err(error) = notifier.inval_inode(ino, NO_PAGES, 0)
             {

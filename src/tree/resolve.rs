@@ -297,20 +297,26 @@ impl Tree {
         }
     }
 
-    /// Whether reads through `handle` have shown since this was asked last that its capture is not as long as was told: a kept
-    /// frame table was wrong. The kernel has to forget its attributes before it gets what was read.
+    /// Whether reads through `handle` have shown, since this was asked last, that its capture is longer than was told: a kept
+    /// frame table was wrong. The kernel has to forget its attributes before it gets what was read, or a reader that comes
+    /// to the end it knows stops there. A capture that is shorter it finds out about by itself, by an answer that is short;
+    /// unless it is told something meanwhile.
     #[must_use]
-    pub fn was_corrected(&self, handle: u64) -> bool {
+    pub fn is_longer_than_told(&self, handle: u64) -> bool {
         let handle = self.files.find(handle);
         let opened = handle.as_ref().and_then(|handle| handle.last_opened());
         let (Some(handle), Some(opened)) = (handle, opened) else {
             return false;
         };
-        let is_corrected = opened.source.take_corrected();
-        if let Some(capture) = handle.node.capture().filter(|_| is_corrected) {
-            capture.update_facts(&opened);
+        let Some(capture) = handle.node.capture() else {
+            return false;
+        };
+        if !opened.source.take_corrected() {
+            return false;
         }
-        is_corrected
+        let told = capture.facts().size;
+        capture.update_facts(&opened);
+        opened.source.size() > told
     }
 
     /// Logs and counts the fault of `node`, if it has one that was not told yet.

@@ -213,7 +213,7 @@ pub fn tool(name: &str) -> Command {
         .chain(["/usr/sbin".into(), "/sbin".into()])
         .map(|folder| folder.join(name))
         .find(|file| file.is_file());
-    Command::new(
+    called(
         found.unwrap_or_else(|| {
             panic!("{name} is missing: scripts/test installs what the tests need")
         }),
@@ -225,7 +225,7 @@ pub fn pcapzst() -> Command {
     called(env!("CARGO_BIN_EXE_pcapzst"))
 }
 
-/// A program that mounts, with its cache folder among what the tests leave behind, not in the developer's home.
+/// A program that may mount, with its cache folder among what the tests leave behind, not in the developer's home.
 pub fn called(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
