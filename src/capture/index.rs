@@ -21,8 +21,8 @@ use super::stamp::Stamp;
 use super::sync::lock;
 use crate::lane::Lane;
 
-/// The default of the most bytes that all entries take together: 256 MiB, 40,000 captures of 64 MiB in frames of 256 KiB, or
-/// 40 million frames.
+/// The default of the most bytes that all entries take together: 256 MiB are 65,536 captures of up to 600 frames each, or 40
+/// million frames.
 pub const INDEX_BYTES: u64 = 256 * 1024 * 1024;
 /// Frames that make an entry worth its file: a warm walk over fewer takes less than reading, checking and writing one, and
 /// on a cold disk the walk reads no more places than a few readaheads cover.

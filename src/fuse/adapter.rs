@@ -19,6 +19,7 @@ use fuser::{
 use super::reply::{errno, file_attr, lifetime};
 use super::teller::Teller;
 use crate::lane::{Lane, contain};
+use crate::tree::attr;
 use crate::tree::errno::Failure;
 use crate::tree::handle::FolderEntry;
 use crate::tree::scan::Listed;
@@ -286,6 +287,10 @@ impl Filesystem for Adapter {
     }
 
     fn getxattr(&self, _req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        // What `ls -l` asks for every file: labels and access lists. Answered without a thread.
+        if !attr::is_ours(name) {
+            return reply.error(errno(&Failure::NoAttribute));
+        }
         let name = name.to_owned();
         self.on_names_of(ino, move |tree| {
             let value = match tree.attribute(ino.0, &name) {
