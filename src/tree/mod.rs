@@ -202,6 +202,7 @@ impl Tree {
             opened,
             is_direct: caching == Caching::Direct,
             stamp,
+            size: facts.size,
             pattern: Arc::default(),
         });
         Ok((number, caching))
@@ -236,6 +237,9 @@ impl Tree {
                 self.note_fault(&handle.node);
             }
         })?;
+        if bytes.is_empty() && handle.hides_end(&opened, offset) {
+            return Err(Failure::Stale);
+        }
         self.stats.count(Event::Read(bytes.len()));
         Ok(bytes)
     }

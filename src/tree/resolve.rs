@@ -299,8 +299,8 @@ impl Tree {
 
     /// Whether reads through `handle` have shown, since this was asked last, that its capture is longer than was told: a kept
     /// frame table was wrong. The kernel has to forget its attributes before it gets what was read, or a reader that comes
-    /// to the end it knows stops there. A capture that is shorter it finds out about by itself, by an answer that is short;
-    /// unless it is told something meanwhile.
+    /// to the end it knows stops there. That a capture is shorter it finds out by itself, by an answer that is short, unless it
+    /// is told something meanwhile.
     #[must_use]
     pub fn is_longer_than_told(&self, handle: u64) -> bool {
         let handle = self.files.find(handle);
