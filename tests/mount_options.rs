@@ -16,7 +16,7 @@ use common::day::{Day, scratch};
 use common::mounted::{Mounted, is_mounted, mount_entry};
 use common::pcap::{Magic, Pcap};
 use common::point::{Point, has_ended};
-use common::{assert_same, names, pcapzst, run, sys, tool};
+use common::{assert_same, called, names, pcapzst, run, sys, tool};
 
 fn day() -> (Day, Pcap) {
     let pcap = Pcap::random(Magic::LeUs, 400, 2000);
@@ -113,7 +113,7 @@ fn called_as_a_mount_helper_it_takes_mounts_order() {
         &[],
     ] {
         let point = Point::new();
-        run(std::process::Command::new(&helper)
+        run(called(&helper)
             .arg(day.source())
             .arg(point.path())
             .args(options))
@@ -135,7 +135,7 @@ fn a_fake_mount_mounts_nothing_and_is_a_success() {
     symlink(env!("CARGO_BIN_EXE_pcapzst"), &helper).unwrap();
     for options in [&["-f"][..], &["-fn", "-o", "ro"], &["-o", "ro", "-sf"]] {
         let point = Point::new();
-        run(std::process::Command::new(&helper)
+        run(called(&helper)
             .arg(day.source())
             .arg(point.path())
             .args(options))

@@ -9,12 +9,15 @@ pub mod cache;
 pub mod decode;
 pub mod error;
 pub mod follow;
+pub mod index;
 pub mod prefetch;
 mod raw;
 mod reach;
 pub mod read_at;
 pub mod report;
 pub mod source;
+pub mod stamp;
+mod state;
 mod survey;
 pub(crate) mod sync;
 mod view;
@@ -24,6 +27,7 @@ mod zst;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use crate::lane::Lane;
 pub use bytes::Bytes;
@@ -48,6 +52,8 @@ pub struct Engine {
     decoder: decode::Decoder,
     max_frame_size: u64,
     next_generation: AtomicU64,
+    /// Tables that outlive the mount.
+    index: Option<index::Index>,
     /// Decodes what sequential readers will want next.
     ahead: Lane,
     /// The most source bytes read ahead of one reader.
@@ -71,6 +77,29 @@ impl Engine {
             decoder: decode::Decoder::default(),
             max_frame_size: max_frame_size.min(cache::largest_frame(cache_size)),
             next_generation: AtomicU64::new(0),
+            index: None,
+        }
+    }
+
+    /// The same engine, with frame tables of complete captures kept in `index`, and taken from it.
+    #[must_use]
+    pub fn with_index(self, index: Option<index::Index>) -> Self {
+        Self { index, ..self }
+    }
+
+    /// Counters of the kept frame tables; zeros where none are kept.
+    #[must_use]
+    pub fn index_stats(&self) -> index::IndexStats {
+        self.index
+            .as_ref()
+            .map(index::Index::stats)
+            .unwrap_or_default()
+    }
+
+    /// Waits until what is to be kept is on its way to the disk, but not for longer than `patience`.
+    pub fn finish(&self, patience: Duration) {
+        if let Some(index) = &self.index {
+            index.finish(patience);
         }
     }
 

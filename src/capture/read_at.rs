@@ -4,6 +4,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use nix::sys::stat::fstat;
+
+use super::stamp::Stamp;
+
 /// Something that is read at offsets, without a position of its own: a file or a slice.
 pub trait ReadAt: Send + Sync {
     /// Reads up to `buf.len()` bytes at `offset`; the number read, 0 at the end. May read fewer than asked.
@@ -16,6 +20,11 @@ pub trait ReadAt: Send + Sync {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
+
+    /// What tells this content from what a file holds before and after; `None` where nothing does.
+    fn stamp(&self) -> io::Result<Option<Stamp>> {
+        Ok(None)
+    }
 }
 
 impl ReadAt for File {
@@ -25,6 +34,10 @@ impl ReadAt for File {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
+    }
+
+    fn stamp(&self) -> io::Result<Option<Stamp>> {
+        Ok(Some(Stamp::of(&fstat(self)?)))
     }
 }
 
@@ -61,6 +74,10 @@ impl<R: ReadAt + ?Sized> ReadAt for std::sync::Arc<R> {
 
     fn len(&self) -> io::Result<u64> {
         (**self).len()
+    }
+
+    fn stamp(&self) -> io::Result<Option<Stamp>> {
+        (**self).stamp()
     }
 }
 

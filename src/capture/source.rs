@@ -5,6 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 use super::Engine;
 use super::bytes::Bytes;
@@ -13,6 +14,7 @@ use super::prefetch::{Keeps, Pattern};
 use super::raw::Raw;
 use super::reach::Reach;
 use super::read_at::ReadAt;
+pub use super::state::{Form, Progress, State};
 use super::zst::Zst;
 use crate::format::pcap::GlobalHeader;
 use crate::format::table::Span;
@@ -20,64 +22,6 @@ use crate::format::{Fault, FileId};
 
 /// A file that becomes shorter while it is walked is looked at again, so often.
 const SHRINKS_MOST: usize = 10;
-
-/// How a capture is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
-    /// As the pcap itself.
-    Raw,
-    /// As marked zstd frames.
-    Zst,
-}
-
-impl Form {
-    /// `raw` or `zst`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Raw => "raw",
-            Self::Zst => "zst",
-        }
-    }
-}
-
-/// What the physical name says. The rename is the only completion signal (format document, section 7.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Progress {
-    /// The name still has its partial suffix.
-    Partial,
-    /// The final name.
-    Final,
-}
-
-/// Where a capture stands in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Being written: a partial name.
-    Growing,
-    /// Final name, and a tail that is not framed yet.
-    Draining,
-    /// Final name, and every byte mapped.
-    Complete,
-    /// Not this format, an unknown version, or a broken marker or header.
-    Refused,
-    /// A later frame is malformed or does not decode.
-    Damaged,
-}
-
-impl State {
-    /// The word that attributes and `--json` show.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Growing => "growing",
-            Self::Draining => "draining",
-            Self::Complete => "complete",
-            Self::Refused => "refused",
-            Self::Damaged => "damaged",
-        }
-    }
-}
 
 /// What is known of a capture, at one moment.
 #[derive(Clone, Debug)]
@@ -171,6 +115,7 @@ impl Source {
         known: Known,
     ) -> Result<Self, Error> {
         let file: Arc<dyn ReadAt> = Arc::from(file);
+        let may_be_kept = progress == Progress::Final && known == Known::default();
         let kind = match form {
             Form::Raw => Kind::Raw(Raw::new(file, known)),
             Form::Zst => Kind::Zst(Arc::new(Zst::new(&engine, file, known))),
@@ -180,8 +125,37 @@ impl Source {
             kind,
             is_final: AtomicBool::new(progress == Progress::Final),
         };
-        source.refresh()?;
+        match &source.kind {
+            Kind::Zst(zst) if may_be_kept => source.open_complete(zst)?,
+            _ => source.refresh()?,
+        }
         Ok(source)
+    }
+
+    /// Takes the table that is kept of a file under its final name; else walks the file, and has its table kept.
+    fn open_complete(&self, zst: &Zst) -> Result<(), Error> {
+        let Some(stamp) = self.engine.index.as_ref().and_then(|_| zst.stamp()) else {
+            return self.refresh();
+        };
+        // Of a file that was written a moment ago the stamp does not tell what is written the next moment.
+        let is_settled = stamp.is_settled(SystemTime::now());
+        if zst.take_kept(&self.engine, &stamp) {
+            return Ok(());
+        }
+        self.refresh()?;
+        if is_settled {
+            zst.keep(&self.engine, &stamp);
+        }
+        Ok(())
+    }
+
+    /// Whether a kept table was found wrong since this was asked last: size and frames are others than before.
+    #[must_use]
+    pub fn take_corrected(&self) -> bool {
+        match &self.kind {
+            Kind::Raw(_) => false,
+            Kind::Zst(zst) => zst.take_corrected(),
+        }
     }
 
     /// How the capture is stored.

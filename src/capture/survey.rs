@@ -10,7 +10,7 @@ use crate::format::walk::{Step, Walk, Window};
 use crate::format::{PhysicalOffset, SourceOffset};
 
 /// Bytes of the first read: marker, header frame and first data frame's headers come with one.
-const FIRST_WINDOW: usize = 4096;
+pub(super) const FIRST_WINDOW: usize = 4096;
 /// Bytes of each further read: one header, and the next ones where frames are tiny.
 const WINDOW: usize = 512;
 
@@ -36,6 +36,25 @@ impl Head {
             len: bytes.len(),
             crc32: crc32fast::hash(bytes),
         }
+    }
+
+    /// How `file`, all of which was walked, starts. Blocks on one small read.
+    pub(super) fn read(file: &dyn ReadAt) -> Result<Self, Error> {
+        let mut bytes = [0; FIRST_WINDOW];
+        let got = read_full(file, &mut bytes, 0).map_err(Error::io("reading"))?;
+        Ok(Self::of(&bytes[..got]))
+    }
+
+    /// Length and checksum, to be kept.
+    pub(super) fn parts(self) -> (u32, u32) {
+        // FIRST_WINDOW at most.
+        (u32::try_from(self.len).unwrap_or(u32::MAX), self.crc32)
+    }
+
+    /// What [`Self::parts`] gave.
+    pub(super) fn from_parts(len: u32, crc32: u32) -> Self {
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        Self { len, crc32 }
     }
 
     fn begins(self, bytes: &[u8]) -> bool {
@@ -96,6 +115,24 @@ impl Survey {
         self.walk.rewind(boundary, frontier, frames);
         self.head = None;
         self.forget_window();
+    }
+
+    /// Stands at the end of a file of `physical_len` bytes, with `frames` data frames and the source frontier `frontier`
+    /// before it, that starts with `head`.
+    pub(super) fn resume(
+        &mut self,
+        physical_len: u64,
+        frontier: SourceOffset,
+        frames: u64,
+        head: Head,
+    ) {
+        self.rewind(PhysicalOffset::new(physical_len), frontier, frames);
+        self.head = Some(head);
+    }
+
+    /// Whether the bytes read last are the first of the file, and start with `head`.
+    pub(super) fn starts_with(&self, head: Head) -> bool {
+        self.window_at == PhysicalOffset::ZERO && head.begins(&self.window)
     }
 
     /// Whether the frame at `span` still is there, by its headers. Blocks on one small read a block.

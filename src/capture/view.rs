@@ -116,6 +116,30 @@ impl View {
         }
     }
 
+    /// Takes a table that was kept, and what belongs to it, as if the whole file of `physical_len` bytes were walked.
+    pub(super) fn take_kept(
+        &mut self,
+        table: Table,
+        header: Header,
+        file_id: FileId,
+        head: Head,
+        physical_len: u64,
+    ) {
+        self.table = table;
+        self.header = Some(header);
+        self.file_id = file_id;
+        self.head = Some(head);
+        self.physical_len = physical_len;
+        self.unmapped = 0;
+        self.ending = Ending::Boundary;
+        self.is_vouched = true;
+    }
+
+    /// Whether `other` shows the same capture in the same frames.
+    pub(super) fn is_same_capture(&self, other: &Self) -> bool {
+        self.file_id == other.file_id && self.table == other.table
+    }
+
     /// The frame that holds the source byte at `offset`.
     pub(super) fn find(&self, offset: SourceOffset) -> Option<Place> {
         let (index, span) = self.table.find(offset)?;

@@ -12,11 +12,12 @@
 mod again;
 mod ahead;
 mod identity;
+mod indexed;
 mod limit;
 mod read;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 use self::limit::check_limit;
 use super::Engine;
@@ -24,6 +25,7 @@ use super::error::Error;
 use super::reach::{Reach, WALK_STEP};
 use super::read_at::ReadAt;
 use super::source::{Facts, Known, Progress, State};
+use super::stamp::Stamp;
 use super::survey::Survey;
 use super::sync::{Turn, read, write};
 use super::view::{Ending, View};
@@ -41,6 +43,10 @@ pub(super) struct Zst {
     view: RwLock<View>,
     /// It was seen under a partial name: a writer may have framed anew what was walked before its last rename.
     was_partial: AtomicBool,
+    /// The file for which the table was kept, as long as nobody has walked it.
+    indexed: Mutex<Option<Stamp>>,
+    /// A kept table was wrong, and another is in its place.
+    is_corrected: AtomicBool,
 }
 
 /// How a step of the walk went on.
@@ -60,6 +66,8 @@ impl Zst {
             survey: Turn::new(Survey::default()),
             view: RwLock::new(View::new(engine.next_generation(), known)),
             was_partial: AtomicBool::new(false),
+            indexed: Mutex::new(None),
+            is_corrected: AtomicBool::new(false),
         }
     }
 
@@ -243,7 +251,7 @@ impl Zst {
         let again = Self::new(engine, Arc::clone(&self.file), Known::default());
         while again.refresh_step(engine, Progress::Final)?.is_part() {}
         let (before, now) = (read(&self.view), read(&again.view));
-        Ok(before.file_id == now.file_id && before.table == now.table)
+        Ok(before.is_same_capture(&now))
     }
 
     /// Forgets which frames did not decode: the name has become final, and each is tried once more.

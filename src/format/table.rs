@@ -164,6 +164,11 @@ impl Table {
         })
     }
 
+    /// The frames, in order.
+    pub fn spans(&self) -> impl Iterator<Item = Span> + '_ {
+        (0..).map_while(|index| self.span(index))
+    }
+
     /// The frame that holds the source byte at `offset`, and its number; `None` before the first and from the end on.
     #[must_use]
     pub fn find(&self, offset: SourceOffset) -> Option<(usize, Span)> {

@@ -19,6 +19,7 @@ use fuser::{
 use super::reply::{errno, file_attr, lifetime};
 use super::teller::Teller;
 use crate::lane::{Lane, contain};
+use crate::tree::attr;
 use crate::tree::errno::Failure;
 use crate::tree::handle::FolderEntry;
 use crate::tree::scan::Listed;
@@ -32,6 +33,8 @@ const MAX_BACKGROUND: u16 = 64;
 const ENTRY: Duration = Duration::ZERO;
 /// A listing's inode number where it is not known without opening the file; libfuse's `FUSE_UNKNOWN_INO`.
 const UNKNOWN_INODE: u64 = 0xFFFF_FFFF;
+/// The offset with which `FUSE_NOTIFY_INVAL_INODE` takes attributes only: it waits for no page, so a read may send it.
+const NO_PAGES: i64 = -1;
 /// `NAME_MAX` of the mount.
 const NAME_LEN: u32 = 255;
 
@@ -180,9 +183,19 @@ impl Filesystem for Adapter {
             return reply.data(&bytes);
         }
         let tree = Arc::clone(&self.tree);
-        let job = move || match tree.read(fh.0, offset, size) {
-            Ok(bytes) => reply.data(&bytes),
-            Err(failure) => reply.error(errno(&failure)),
+        let notifier = Arc::clone(&self.notifier);
+        let job = move || {
+            let outcome = tree.read(fh.0, offset, size);
+            if tree.is_longer_than_told(fh.0)
+                && let Some(notifier) = notifier.get()
+                && let Err(error) = notifier.inval_inode(ino, NO_PAGES, 0)
+            {
+                log::warn!("forgetting attributes of inode {ino}: {error}");
+            }
+            match outcome {
+                Ok(bytes) => reply.data(&bytes),
+                Err(failure) => reply.error(errno(&failure)),
+            }
         };
         if self.tree.walks_first(fh.0, offset, size) {
             self.reads.run_behind(ino.0, job);
@@ -274,6 +287,10 @@ impl Filesystem for Adapter {
     }
 
     fn getxattr(&self, _req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        // What `ls -l` asks for every file: labels and access lists. Answered without a thread.
+        if !attr::is_ours(name) {
+            return reply.error(errno(&Failure::NoAttribute));
+        }
         let name = name.to_owned();
         self.on_names_of(ino, move |tree| {
             let value = match tree.attribute(ino.0, &name) {

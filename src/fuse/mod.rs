@@ -1,6 +1,8 @@
 //! The rim towards the kernel: translates FUSE requests to calls on the tree, and mounts it. Decides nothing.
 
 pub mod adapter;
+mod folder;
+mod index_dir;
 pub mod mountinfo;
 pub mod mounting;
 pub mod options;

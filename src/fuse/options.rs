@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use crate::capture::{CACHE_SIZE, MAX_FRAME_SIZE};
 use crate::tree::attr::Overrides;
@@ -61,6 +62,18 @@ pub enum Access {
     Other,
 }
 
+/// Where frame tables are kept between mounts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum IndexDir {
+    /// In the user's cache folder, if that can be used.
+    #[default]
+    Default,
+    /// In this folder (`index_dir=`), an absolute path.
+    Given(PathBuf),
+    /// Nowhere (`no_index`).
+    Off,
+}
+
 /// A mount's options.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
@@ -88,6 +101,8 @@ pub struct MountOptions {
     pub naming: Naming,
     /// What is shown beside captures.
     pub shown: Shown,
+    /// Where frame tables are kept.
+    pub index: IndexDir,
 }
 
 impl Default for MountOptions {
@@ -105,6 +120,7 @@ impl Default for MountOptions {
             threads: None,
             naming: Naming::default(),
             shown: Shown::Captures,
+            index: IndexDir::default(),
         }
     }
 }
@@ -159,8 +175,8 @@ impl MountOptions {
             "allow_other" => self.access = Access::Other,
             "allow_root" => self.access = Access::Root,
             // default_permissions is always on: a file that others may not read in SOURCE is not theirs to read here.
-            // no_index: no table outlives its mount yet, so there is nothing to turn off.
-            "default_permissions" | "no_index" => {}
+            "default_permissions" => {}
+            "no_index" => self.index = IndexDir::Off,
             "auto_unmount" => self.auto_unmount = true,
             "noexec" => self.noexec = true,
             "noatime" => self.noatime = true,
@@ -194,6 +210,12 @@ impl MountOptions {
                     return Err("wanted 1 to 64");
                 }
                 self.threads = Some(threads);
+            }
+            "index_dir" if value.is_empty() => return Err("wanted a folder"),
+            "index_dir" => {
+                // The daemon leaves the folder that relative paths start from.
+                let folder = std::path::absolute(Path::new(value));
+                self.index = IndexDir::Given(folder.map_err(|_| "wanted a folder")?);
             }
             "partial_suffix" => {
                 self.naming = Naming::with_partial_suffix(OsStr::new(value))
@@ -241,6 +263,16 @@ mod tests {
         assert_eq!(options.overrides.umask, Some(0o27));
         let error = MountOptions::parse(["ro,bogus=1"]).expect_err("unknown");
         assert_eq!(error.to_string(), "mount option 'bogus=1': unknown");
+    }
+
+    #[test]
+    fn of_index_options_the_last_one_wins() {
+        let index = |list| MountOptions::parse([list]).map(|options| options.index);
+        assert_eq!(index("ro"), Ok(IndexDir::Default));
+        assert_eq!(index("index_dir=/a/b,no_index"), Ok(IndexDir::Off));
+        let given = IndexDir::Given(PathBuf::from("/a/b"));
+        assert_eq!(index("no_index,index_dir=/a/b"), Ok(given));
+        assert!(index("index_dir=").is_err());
     }
 
     #[test]

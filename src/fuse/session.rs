@@ -6,10 +6,10 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread;
+use std::time::Duration;
 
 use fuser::{Config, Session, SessionACL};
 use nix::fcntl::OFlag;
@@ -17,6 +17,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 
 use super::adapter::Adapter;
+use super::folder::{is_above, is_same};
+use super::index_dir;
 use super::mountinfo::{self, FSTYPE};
 use super::mounting::{Mounting, Unmounted, dev_null};
 use super::options::{Access, MountOptions};
@@ -28,6 +30,9 @@ use crate::tree::{Options, Tree};
 const ENDING: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
 /// Descriptors of captures that nobody reads: a share of the limit, within these bounds.
 const IDLE_FILES: std::ops::RangeInclusive<usize> = 4..=256;
+
+/// How long a mount that has ended goes on writing frame tables.
+const KEEPING: Duration = Duration::from_secs(2);
 
 /// Why a mount could not be made, in words for the user.
 #[derive(Debug)]
@@ -65,10 +70,12 @@ pub fn serve(request: &Request, on_ready: impl FnOnce(&Path)) -> Result<(), Moun
     crate::sys::keep_memory_exact();
     let options = &request.options;
     let descriptors = raise_descriptor_limit();
-    let engine = Engine::new(options.cache_size, options.max_frame_size);
+    let index = index_dir::open(&options.index, &source, &point).map_err(MountError)?;
+    let engine = Engine::new(options.cache_size, options.max_frame_size).with_index(index);
+    let engine = Arc::new(engine);
     let tree = Tree::open(
         &source,
-        Arc::new(engine),
+        Arc::clone(&engine),
         Options {
             naming: options.naming.clone(),
             shown: options.shown,
@@ -96,6 +103,7 @@ pub fn serve(request: &Request, on_ready: impl FnOnce(&Path)) -> Result<(), Moun
         // The first error is the one to tell.
         let _ = mounting.unmount();
     }
+    engine.finish(KEEPING);
     outcome.map_err(failed(point.display()))
 }
 
@@ -284,20 +292,6 @@ fn checked_paths(request: &Request) -> Result<(PathBuf, PathBuf), MountError> {
         ))),
         Ok(_) => Ok((source, point)),
         Err(error) => Err(failed("/proc/self/mountinfo")(error)),
-    }
-}
-
-fn is_above(folder: &Path, path: &Path) -> bool {
-    path.ancestors()
-        .skip(1)
-        .any(|ancestor| is_same(folder, ancestor))
-}
-
-/// By device and inode number, so that a bind mount deceives nobody.
-fn is_same(a: &Path, b: &Path) -> bool {
-    match (a.metadata(), b.metadata()) {
-        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
-        _ => a == b,
     }
 }
 

@@ -1,5 +1,8 @@
 //! What `stat` shows of an inode, and the attributes by name.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use nix::sys::stat::FileStat;
 
 use super::capture_node::CaptureNode;
@@ -12,6 +15,12 @@ pub const BLOCK_SIZE: u32 = 256 * 1024;
 const WRITE_BITS: u32 = 0o222;
 /// The prefix of every attribute by name.
 pub const PREFIX: &str = "user.pcapzst.";
+
+/// Whether any file may have an attribute of this name.
+#[must_use]
+pub fn is_ours(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(PREFIX.as_bytes())
+}
 
 /// Rights that mount options put in place of the physical file's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

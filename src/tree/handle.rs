@@ -24,6 +24,8 @@ pub struct FileHandle {
     pub is_direct: bool,
     /// The file's stamp when it was opened.
     pub stamp: Stamp,
+    /// The capture's size when it was opened.
+    pub size: u64,
     /// How it has been read.
     pub pattern: Arc<Pattern>,
 }
@@ -38,6 +40,14 @@ impl FileHandle {
             Keeps::Nothing
         };
         source.read_ahead(&self.pattern, offset, len, keeps);
+    }
+
+    /// Whether an answer from `offset` on, where the capture has no byte, would make the kernel see zeros: it takes a short answer
+    /// for the end only if no other one came before. So what lies wholly behind an end that turns out to be nearer than it
+    /// was when the file was opened (a kept frame table was wrong) fails, and the answer that holds the end tells it.
+    #[must_use]
+    pub fn hides_end(&self, opened: &Opened, offset: u64) -> bool {
+        !self.is_direct && offset < self.size && offset > opened.source.size()
     }
 
     /// The open file that holds this handle's bytes, as far as is known without a look: its own if it is direct, else the

@@ -199,6 +199,7 @@ impl Tree {
             opened,
             is_direct: caching == Caching::Direct,
             stamp,
+            size: facts.size,
             pattern: Arc::default(),
         });
         Ok((number, caching))
@@ -233,6 +234,9 @@ impl Tree {
                 self.note_fault(&handle.node);
             }
         })?;
+        if bytes.is_empty() && handle.hides_end(&opened, offset) {
+            return Err(Failure::Stale);
+        }
         self.stats.count(Event::Read(bytes.len()));
         Ok(bytes)
     }
@@ -386,6 +390,7 @@ impl Tree {
             open_files: self.files.count(),
             inodes: self.nodes.count(),
             cache: self.engine.cache_stats(),
+            index: self.engine.index_stats(),
         })
     }
 

@@ -16,6 +16,8 @@ use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
 use nix::sys::statvfs::{Statvfs, fstatvfs};
 
+pub use crate::capture::stamp::Stamp;
+
 /// Attempts at a path that renames keep disturbing (openat2's EAGAIN).
 const RENAME_ATTEMPTS: usize = 64;
 
@@ -23,42 +25,6 @@ const RENAME_ATTEMPTS: usize = 64;
 #[derive(Debug)]
 pub struct Origin {
     root: OwnedFd,
-}
-
-/// What tells one content of one physical file from another: any write changes it, and so does a copy over it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Stamp {
-    /// Device and inode number of the physical file.
-    pub file: (u64, u64),
-    size: i64,
-    mtime: (i64, i64),
-    ctime: (i64, i64),
-}
-
-impl Stamp {
-    /// The stamp in `stat`.
-    #[must_use]
-    pub fn of(stat: &FileStat) -> Self {
-        Self {
-            file: (stat.st_dev, stat.st_ino),
-            size: stat.st_size,
-            mtime: (stat.st_mtime, stat.st_mtime_nsec),
-            ctime: (stat.st_ctime, stat.st_ctime_nsec),
-        }
-    }
-
-    /// The part that survives a change of rights or a rename: file and time of the last write.
-    #[must_use]
-    pub fn content(&self) -> ((u64, u64), (i64, i64)) {
-        (self.file, self.mtime)
-    }
-
-    /// Whether size and time of the last write are those of `other`: a rename, a change of rights, or a write that has put
-    /// the time back.
-    #[must_use]
-    pub fn is_written_as(&self, other: &Self) -> bool {
-        self.content() == other.content() && self.size == other.size
-    }
 }
 
 /// What an entry of a folder is, as far as the tree cares.

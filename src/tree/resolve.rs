@@ -301,6 +301,28 @@ impl Tree {
         }
     }
 
+    /// Whether reads through `handle` have shown, since this was asked last, that its capture is longer than was told: a kept
+    /// frame table was wrong. The kernel has to forget its attributes before it gets what was read, or a reader that comes
+    /// to the end it knows stops there. That a capture is shorter it finds out by itself, by an answer that is short, unless it
+    /// is told something meanwhile.
+    #[must_use]
+    pub fn is_longer_than_told(&self, handle: u64) -> bool {
+        let handle = self.files.find(handle);
+        let opened = handle.as_ref().and_then(|handle| handle.last_opened());
+        let (Some(handle), Some(opened)) = (handle, opened) else {
+            return false;
+        };
+        let Some(capture) = handle.node.capture() else {
+            return false;
+        };
+        if !opened.source.take_corrected() {
+            return false;
+        }
+        let told = capture.facts().size;
+        capture.update_facts(&opened);
+        opened.source.size() > told
+    }
+
     /// Logs and counts the fault of `node`, if it has one that was not told yet.
     pub(super) fn note_fault(&self, node: &Node) {
         let Some(capture) = node.capture() else {

@@ -14,10 +14,8 @@ use nix::sys::stat::FileStat;
 
 use super::name::{FORMS, Naming};
 use super::origin::{EntryKind, Origin, Stamp, is_file, is_folder, join};
+use crate::capture::stamp::TICK;
 use crate::capture::{Form, Progress};
-
-/// Times of the source's file system move in ticks of at most this: a change within one tick of another is not seen.
-const TICK: Duration = Duration::from_millis(20);
 
 /// What a name in a listing leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

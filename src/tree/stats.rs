@@ -6,6 +6,7 @@ use std::time::Instant;
 use serde_json::json;
 
 use crate::capture::cache::CacheStats;
+use crate::capture::index::IndexStats;
 
 /// Counters; each only grows.
 #[derive(Debug)]
@@ -43,6 +44,8 @@ pub struct Gauges {
     pub inodes: usize,
     /// The frame cache.
     pub cache: CacheStats,
+    /// Frame tables kept between mounts.
+    pub index: IndexStats,
 }
 
 impl Default for Stats {
@@ -94,6 +97,9 @@ impl Stats {
             "cache_joins": gauges.cache.joins,
             "cache_bytes": gauges.cache.used_bytes,
             "cache_budget_bytes": gauges.cache.budget_bytes,
+            "index_hits": gauges.index.hits,
+            "index_misses": gauges.index.misses,
+            "index_drops": gauges.index.drops,
             "refused": of(&self.refused),
             "damaged": of(&self.damaged),
         })

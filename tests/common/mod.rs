@@ -217,7 +217,7 @@ pub fn tool(name: &str) -> Command {
         .chain(["/usr/sbin".into(), "/sbin".into()])
         .map(|folder| folder.join(name))
         .find(|file| file.is_file());
-    Command::new(
+    called(
         found.unwrap_or_else(|| {
             panic!("{name} is missing: scripts/test installs what the tests need")
         }),
@@ -226,7 +226,14 @@ pub fn tool(name: &str) -> Command {
 
 /// The program under test.
 pub fn pcapzst() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_pcapzst"))
+    called(env!("CARGO_BIN_EXE_pcapzst"))
+}
+
+/// A program that may mount, with its cache folder among what the tests leave behind, not in the developer's home.
+pub fn called(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
+    command
 }
 
 /// The program under test, killed after 1 s of CPU time or when it asks for more than 1 GiB of address space.

@@ -37,11 +37,8 @@ impl Zst {
             (outcome, bad)
         };
         let (mut outcome, mut bad) = attempt();
-        // A writer that restarted between two looks has framed these bytes anew: walk them again before they are called
-        // damaged.
         if let Some((place, _)) = &bad
-            && self.was_partial.load(Ordering::Relaxed)
-            && self.walk_again(engine, progress, place)?
+            && self.finds_other_frames(engine, progress, place)?
         {
             (outcome, bad) = attempt();
         }
@@ -49,6 +46,23 @@ impl Zst {
             self.note_bad_frame(place, fault);
         }
         outcome
+    }
+
+    /// Whether the frame at `place`, which was not there or did not decode, may be another now: before it is called damaged,
+    /// what a restarted writer framed anew between two looks is walked again, and so is a file whose table was kept.
+    fn finds_other_frames(
+        &self,
+        engine: &Engine,
+        progress: Progress,
+        place: &Place,
+    ) -> Result<bool, Error> {
+        if self.was_partial.load(Ordering::Relaxed) {
+            self.walk_again(engine, progress, place)
+        } else if engine.index.is_some() {
+            self.walk_past_index(engine, place)
+        } else {
+            Ok(false)
+        }
     }
 
     /// Remembers that the frame at `place` does not decode, if the table still is the one that it was found in.
@@ -172,10 +186,8 @@ impl Zst {
             Some((place, self.frame(engine, &place)))
         };
         let (mut place, mut frame) = attempt()?;
-        if let Err(Error::Fault(_)) = &frame
-            && self.was_partial.load(Ordering::Relaxed)
-        {
-            match self.walk_again(engine, progress, &place) {
+        if let Err(Error::Fault(_)) = &frame {
+            match self.finds_other_frames(engine, progress, &place) {
                 Ok(true) => (place, frame) = attempt()?,
                 Ok(false) => {}
                 Err(error) => frame = Err(error),

@@ -1,0 +1,19 @@
+//! How folders lie to each other, whatever they are called.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Whether `folder` holds what is at `path`, an absolute path without links, at any depth.
+pub(super) fn is_above(folder: &Path, path: &Path) -> bool {
+    path.ancestors()
+        .skip(1)
+        .any(|ancestor| is_same(folder, ancestor))
+}
+
+/// By device and inode number, so that a bind mount deceives nobody.
+pub(super) fn is_same(a: &Path, b: &Path) -> bool {
+    match (a.metadata(), b.metadata()) {
+        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        _ => a == b,
+    }
+}
