@@ -32,6 +32,10 @@ use pcapzst::capture::stamp::Stamp;
 use pcapzst::capture::{Engine, Facts, Form, OnFault, Progress, Source, State};
 use tempfile::TempDir;
 
+/// What is done to an entry before it is given a right checksum again.
+type Lie = Box<dyn Fn(&mut Entry)>;
+type SimpleLie = fn(&mut Entry);
+
 /// A file whose reads are counted.
 struct Counted {
     file: File,
@@ -285,7 +289,7 @@ fn an_entry_of_another_version_or_file_is_dropped_and_written_anew() {
     bench.check("first");
     let path = bench.entry();
     let good = fs::read(&path).unwrap();
-    let lies: [(&str, fn(&mut Entry)); 8] = [
+    let lies: [(&str, SimpleLie); 8] = [
         ("version", |entry| entry.version = 2),
         ("version", |entry| entry.version = 0),
         ("device", |entry| entry.device += 1),
@@ -311,7 +315,6 @@ fn a_table_that_lies_under_a_right_checksum_is_walked_past_and_the_bytes_are_rig
     let path = bench.entry();
     let good = fs::read(&path).unwrap();
     let last = Entry::parse(&good).frames.len() - 1;
-    type Lie = Box<dyn Fn(&mut Entry)>;
     let mut lies: Vec<(String, Lie)> = Vec::new();
     for at in [0, 1, last / 2, last - 1] {
         let mut add = |what: &str, lie: Lie| lies.push((format!("{what} {at}"), lie));
