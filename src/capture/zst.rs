@@ -52,8 +52,6 @@ pub(super) struct Zst {
 /// How a step of the walk went on.
 enum Advance {
     More,
-    /// A data frame, for the table.
-    Frame(Span),
     Done(Ending),
     /// The file holds another capture now.
     Replaced,
@@ -114,9 +112,7 @@ impl Zst {
             ending = self.walk(engine, survey, physical_len, progress)?;
         }
         let reach = match ending {
-            Advance::More | Advance::Frame(_) => {
-                Reach::part(survey.walk().position().as_u64(), physical_len)
-            }
+            Advance::More => Reach::part(survey.walk().position().as_u64(), physical_len),
             Advance::Done(_) | Advance::Replaced => Reach::all(physical_len),
         };
         let may_grow =
@@ -141,9 +137,8 @@ impl Zst {
         let start = survey.walk().position();
         let mut batch = Vec::new();
         let advance = loop {
-            match self.step(engine, survey, physical_len, progress) {
+            match self.step(engine, survey, physical_len, progress, &mut batch) {
                 Ok(Advance::More) => {}
-                Ok(Advance::Frame(span)) => batch.push(span),
                 Ok(advance) => break Ok(advance),
                 Err(error) => break Err(error),
             }
@@ -164,6 +159,7 @@ impl Zst {
         survey: &mut Survey,
         physical_len: u64,
         progress: Progress,
+        batch: &mut Vec<Span>,
     ) -> Result<Advance, Error> {
         let step = match survey.step(&*self.file, physical_len) {
             Err(Error::Fault(fault)) => return Ok(Advance::Done(Ending::Fault(fault))),
@@ -210,7 +206,8 @@ impl Zst {
                 if let Err(fault) = check_limit(engine, &span, FrameName::Data(index)) {
                     write(&self.view).note_walked(index, &fault);
                 }
-                Advance::Frame(span)
+                batch.push(span);
+                Advance::More
             }
         })
     }
@@ -228,8 +225,8 @@ impl Zst {
             }
             Advance::Replaced => view.replace(),
             // Until a walk anew has come to its end, what was there before is shown.
-            Advance::More | Advance::Frame(_) if view.is_begun_anew() => return,
-            Advance::More | Advance::Frame(_) => {}
+            Advance::More if view.is_begun_anew() => return,
+            Advance::More => {}
         }
         view.physical_len = physical_len;
         if !view.is_replaced {

@@ -156,22 +156,21 @@ impl Tree {
             return Ok(Attributes::new(&node, &stat, None, overrides));
         };
         let handle = handle.and_then(|number| self.files.find(number));
-        let opened = match handle {
-            Some(handle) => Some(Arc::clone(&handle.opened)),
-            None => capture.opened(),
-        };
-        let Some(opened) = opened else {
+        let own = handle.map(|handle| Arc::clone(&handle.opened));
+        let Some(opened) = own.or_else(|| capture.opened()) else {
             let stat = self.resolve_again(&node)?;
             let facts = capture.facts();
             return Ok(Attributes::new(&node, &stat, Some(&facts), overrides));
         };
         // What became of a name is a look-up's business, not a handle's.
-        if opened.changes() {
+        let (facts, stat) = if opened.changes() {
             opened.refresh()?;
-            capture.update_facts(&opened);
+            let sized = capture.sized(&opened)?;
             self.note_fault(&node);
-        }
-        let (facts, stat) = capture.sized(&opened)?;
+            sized
+        } else {
+            opened.sized()?
+        };
         Ok(Attributes::new(&node, &stat, Some(&facts), overrides))
     }
 
