@@ -360,7 +360,12 @@ impl Shared {
             }
             let wanted = capacities.map(cost).iter().sum();
             let victims = state.evict(wanted);
-            if victims.is_empty() && room == Room::Found {
+            if victims.is_empty() && !dropped.is_empty() {
+                // They count no more, so they are freed before anybody waits.
+                drop(state);
+                dropped.clear();
+                state = lock(&self.state);
+            } else if victims.is_empty() && room == Room::Found {
                 return None;
             } else if victims.is_empty() {
                 state = wait(&self.freed, state);
