@@ -77,6 +77,36 @@ fn cp_copies_all_bytes_whatever_its_way() {
 }
 
 #[test]
+fn one_request_gets_the_bytes_of_all_its_frames_in_their_order() {
+    let day = Day::new();
+    let pcap = Pcap::random(Magic::LeUs, 47, 4000);
+    assert!(pcap.bytes.len() > 2 << 20);
+    // Up to thousands of frames for a request of 1 MiB: more than one call of the kernel takes pieces.
+    let targets = [300, 9000, 40_000, 300_000];
+    for target in targets {
+        let physical = Marked::pack(&pcap, target).physical;
+        for ending in ["zst", "zst.partial"] {
+            let name = day.source().join(format!("{ending}{target}.pcap.{ending}"));
+            fs::write(name, &physical).unwrap();
+        }
+    }
+    let mounted = day.mount();
+    for name in targets.map(|target| format!("zst.partial{target}.pcap")) {
+        // Direct: the kernel passes each request on as it is. The second time all frames are decoded already.
+        let file = File::open(mounted.join(&name)).unwrap();
+        for start in [0, 0, 777] {
+            let mut got = vec![0; 1 << 20];
+            let len = file.read_at(&mut got, start).unwrap();
+            let start = usize::try_from(start).unwrap();
+            assert_same(&got[..len], &pcap.bytes[start..][..1 << 20], &name);
+        }
+    }
+    for name in targets.map(|target| format!("zst{target}.pcap")) {
+        assert_same(&fs::read(mounted.join(&name)).unwrap(), &pcap.bytes, &name);
+    }
+}
+
+#[test]
 fn busybox_cp_copies_all_bytes() {
     let (day, all) = captures();
     let mounted = day.mount();

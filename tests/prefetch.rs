@@ -65,7 +65,7 @@ impl Scene {
         let at = offset as u64;
         let cached = self.tree.read_cached(self.handle, at, len);
         let got = cached.unwrap_or_else(|| self.tree.read(self.handle, at, len).unwrap());
-        assert_same(&got, wanted, "what is read");
+        assert_same(&got.to_vec(), wanted, "what is read");
     }
 
     fn read_all(&self, step: usize) {
@@ -86,6 +86,8 @@ fn who_reads_in_a_row_decodes_each_frame_once() {
         let scene = Scene::new(".zst", 256 << 20);
         scene.read_all(step);
         let decodes = scene.counter("decodes");
+        let ahead = scene.counter("ahead_decodes");
+        assert!(ahead > 0, "nothing read ahead in steps of {step}");
         // One that a reader overtakes is decoded for nothing now and then.
         let most = scene.frames + scene.frames / 10;
         assert!(
@@ -104,6 +106,7 @@ fn who_jumps_about_decodes_what_he_asks_for_and_nothing_else() {
         scene.read((frame * FRAME).min(scene.source.len() - 4096), 1);
     }
     assert!(scene.counter("decodes") <= scene.frames + 1);
+    assert_eq!(scene.counter("ahead_decodes"), 0);
     let scene = Scene::new(".zst", 256 << 20);
     for number in 0..50 {
         let frame = number * 67 % scene.frames;

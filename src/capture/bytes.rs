@@ -42,6 +42,53 @@ impl Bytes {
     }
 }
 
+/// Source bytes in a row, each run where it was decoded: nothing is copied.
+#[derive(Clone, Debug, Default)]
+pub struct Pieces {
+    runs: Vec<Bytes>,
+    len: usize,
+}
+
+impl Pieces {
+    pub(super) fn push(&mut self, run: Bytes) {
+        self.len += run.len();
+        self.runs.push(run);
+    }
+
+    /// Bytes in all runs.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no byte.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The runs, in order.
+    #[must_use]
+    pub fn runs(&self) -> &[Bytes] {
+        &self.runs
+    }
+
+    /// All bytes put together.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        let runs: Vec<&[u8]> = self.runs.iter().map(|run| &**run).collect();
+        runs.concat()
+    }
+}
+
+impl From<Bytes> for Pieces {
+    fn from(bytes: Bytes) -> Self {
+        let mut pieces = Self::default();
+        pieces.push(bytes);
+        pieces
+    }
+}
+
 /// Up to `len` places from `start` on, among `all`.
 fn within(all: usize, start: usize, len: usize) -> Range<usize> {
     let start = start.min(all);

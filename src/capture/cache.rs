@@ -8,19 +8,25 @@
 //! Lock order: the state's mutex, then a flight's. Neither is held over a decode, and no frame is dropped under them.
 
 mod budget;
+mod stats;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex};
 
 pub use budget::largest_frame;
 use budget::{Buffer, cost, size_class};
 use lru::LruCache;
+pub use stats::CacheStats;
+use stats::Counters;
 
 use super::error::Error;
 use super::sync::{lock, wait};
 
-/// Buffers kept for reuse.
-const SPARE_MOST: usize = 16;
+/// Buffers kept for reuse: about what one sequential reader gives up and has decoded ahead meanwhile.
+const SPARE_MOST: usize = 64;
+
+/// A request over several frames takes no more than this part of the budget to be answered from all of them at once.
+const TOGETHER_SHARE: u64 = 32;
 
 /// A frame of an open source: the source's id and the frame's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,33 +87,13 @@ enum Room {
     Found,
 }
 
-#[derive(Debug, Default)]
-struct Counters {
-    hits: AtomicU64,
-    decodes: AtomicU64,
-    joins: AtomicU64,
-}
-
-/// What the cache has done and holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheStats {
-    /// The budget in bytes.
-    pub budget_bytes: u64,
-    /// Bytes that count against it now.
-    pub used_bytes: u64,
-    /// Frames found decoded.
-    pub hits: u64,
-    /// Frames decoded, failed ones included.
-    pub decodes: u64,
-    /// Readers that waited for another's decode of the same frame.
-    pub joins: u64,
-}
-
 /// One decoded frame's source bytes. Its buffer goes back to the budget when the last holder drops it.
 #[derive(Debug)]
 pub struct Frame {
     buffer: Buffer,
     home: Arc<Shared>,
+    /// It was decoded ahead, and nobody has asked for it yet.
+    is_unasked: AtomicBool,
 }
 
 impl Frame {
@@ -148,10 +134,7 @@ impl Cache {
     #[must_use]
     pub fn find(&self, key: Key) -> Option<Arc<Frame>> {
         match lock(&self.shared.state).slots.get(&key) {
-            Some(Slot::Ready(frame)) => {
-                self.shared.counters.hits.fetch_add(1, Ordering::Relaxed);
-                Some(Arc::clone(frame))
-            }
+            Some(Slot::Ready(frame)) => Some(self.shared.counters.hit(frame)),
             _ => None,
         }
     }
@@ -172,15 +155,12 @@ impl Cache {
             let mut state = lock(&self.shared.state);
             match state.slots.get(&key).cloned() {
                 None => break state.begin_flight(key),
-                Some(Slot::Ready(frame)) => {
-                    counters.hits.fetch_add(1, Ordering::Relaxed);
-                    return Ok(frame);
-                }
+                Some(Slot::Ready(frame)) => return Ok(counters.hit(&frame)),
                 Some(Slot::Decoding(flight)) => {
                     drop(state);
-                    counters.joins.fetch_add(1, Ordering::Relaxed);
+                    counters.join();
                     if let Some(outcome) = flight.join() {
-                        return outcome;
+                        return outcome.inspect(|frame| counters.ask(frame));
                     }
                 }
             }
@@ -222,6 +202,21 @@ impl Cache {
         drop(forgotten);
     }
 
+    /// As [`Self::find`], for one who has asked for it before and is counted.
+    #[must_use]
+    pub fn find_again(&self, key: Key) -> Option<Arc<Frame>> {
+        match lock(&self.shared.state).slots.peek(&key) {
+            Some(Slot::Ready(frame)) => Some(Arc::clone(frame)),
+            _ => None,
+        }
+    }
+
+    /// Whether frames that hold `len` source bytes are likely to be there together, once they were asked for.
+    #[must_use]
+    pub fn may_hold_together(&self, len: u64) -> bool {
+        len <= self.shared.budget_bytes / TOGETHER_SHARE
+    }
+
     /// Whether the frame is decoded, or being decoded.
     #[must_use]
     pub fn contains(&self, key: Key) -> bool {
@@ -245,11 +240,12 @@ impl Cache {
         };
         let outcome = self.shared.take_buffers(lens, room).map(|buffers| {
             let [buffer, stored] = buffers?;
-            self.shared.counters.decodes.fetch_add(1, Ordering::Relaxed);
+            self.shared.counters.decode(room);
             // Both go back to the budget however this ends.
             let frame = |buffer| Frame {
                 buffer,
                 home: Arc::clone(&self.shared),
+                is_unasked: AtomicBool::new(room == Room::Found),
             };
             let (mut frame, mut stored) = (frame(buffer), frame(stored));
             decode(frame.buffer.bytes_mut(), stored.buffer.bytes_mut())?;
@@ -267,14 +263,9 @@ impl Cache {
             let state = lock(&self.shared.state);
             state.used_bytes + state.spare_bytes
         };
-        let counters = &self.shared.counters;
-        CacheStats {
-            budget_bytes: self.shared.budget_bytes,
-            used_bytes,
-            hits: counters.hits.load(Ordering::Relaxed),
-            decodes: counters.decodes.load(Ordering::Relaxed),
-            joins: counters.joins.load(Ordering::Relaxed),
-        }
+        self.shared
+            .counters
+            .stats(self.shared.budget_bytes, used_bytes)
     }
 }
 

@@ -30,7 +30,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::lane::Lane;
-pub use bytes::Bytes;
+pub use bytes::{Bytes, Pieces};
 pub use error::Error;
 pub use reach::Reach;
 pub use source::{Facts, Form, Known, OnFault, Progress, Source, State};
@@ -40,8 +40,10 @@ pub const CACHE_SIZE: u64 = 256 * 1024 * 1024;
 /// The default of the largest frame that is decoded, in source bytes: 64 MiB.
 pub const MAX_FRAME_SIZE: u64 = 64 * 1024 * 1024;
 
-/// One reader has this part of the cache read ahead at most.
+/// One reader has this part of the cache read ahead at most,
 const AHEAD_SHARE: u64 = 16;
+/// and this many source bytes for each core: more would only leave the processor's cache before it is read.
+const AHEAD_PER_CORE: u64 = 2 * 1024 * 1024;
 /// Frames that wait for each core to be read ahead.
 const AHEAD_WAITING_PER_CORE: usize = 16;
 
@@ -71,7 +73,7 @@ impl Engine {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         Self {
             ahead: Lane::new("pcapzst-ahead", cores),
-            ahead_most: cache_size / AHEAD_SHARE,
+            ahead_most: (cache_size / AHEAD_SHARE).min(cores as u64 * AHEAD_PER_CORE),
             ahead_waiting: cores * AHEAD_WAITING_PER_CORE,
             cache: cache::Cache::new(cache_size),
             decoder: decode::Decoder::default(),

@@ -15,9 +15,7 @@ const NEAR_BEHIND: u64 = 3 * 1024 * 1024;
 /// Source bytes read in a row before anything is read ahead.
 const RUN_LEAST: u64 = 128 * 1024;
 /// Frames this far before the furthest read are not wanted again.
-const PASSED_BY: u64 = 4 * 1024 * 1024;
-/// The most source bytes read ahead of one reader.
-const AHEAD_MOST: u64 = 8 * 1024 * 1024;
+const PASSED_BY: u64 = 2 * 1024 * 1024;
 /// Source bytes that have to come together before frames are looked up.
 const STEP: u64 = 64 * 1024;
 
@@ -79,7 +77,7 @@ impl Pattern {
             return None;
         }
         let mut hint = Hint::default();
-        let reach = state.run.saturating_mul(2).min(AHEAD_MOST).min(most);
+        let reach = state.run.saturating_mul(2).min(most);
         let ahead = state.end.saturating_add(reach);
         if ahead >= state.ahead.saturating_add(STEP) {
             hint.ahead = state.ahead..ahead;
@@ -110,13 +108,14 @@ mod tests {
     use super::*;
 
     const KIB: u64 = 1024;
+    const AHEAD_MOST: u64 = 8 * 1024 * KIB;
 
     /// Everything that is read ahead and given up for reads of `len` bytes at `offsets`.
     fn hints(offsets: impl IntoIterator<Item = u64>, len: u64) -> Vec<Hint> {
         let pattern = Pattern::default();
         offsets
             .into_iter()
-            .filter_map(|offset| pattern.note(offset, len, u64::MAX))
+            .filter_map(|offset| pattern.note(offset, len, AHEAD_MOST))
             .collect()
     }
 
@@ -151,7 +150,7 @@ mod tests {
         let pattern = Pattern::default();
         let mut given_up = 0;
         for read in 0..100 {
-            let hint = pattern.note(read * 128 * KIB, 128 * KIB, u64::MAX);
+            let hint = pattern.note(read * 128 * KIB, 128 * KIB, AHEAD_MOST);
             let passed = hint.unwrap_or_default().passed;
             if !passed.is_empty() {
                 assert_eq!(passed.start, given_up);

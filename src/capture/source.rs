@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use super::Engine;
-use super::bytes::Bytes;
+use super::bytes::{Bytes, Pieces};
 use super::error::Error;
 use super::prefetch::{Keeps, Pattern};
 use super::raw::Raw;
@@ -275,9 +275,17 @@ impl Source {
         }
     }
 
+    /// As [`Self::read`], with each run of bytes where it was decoded.
+    pub fn read_pieces(&self, offset: u64, len: usize, on_fault: OnFault) -> Result<Pieces, Error> {
+        match &self.kind {
+            Kind::Raw(_) => self.read(offset, len, on_fault).map(Pieces::from),
+            Kind::Zst(zst) => zst.read_pieces(&self.engine, self.progress(), offset, len, on_fault),
+        }
+    }
+
     /// As [`Self::read`], if no decode and no disk is needed; `None` otherwise.
     #[must_use]
-    pub fn read_cached(&self, offset: u64, len: usize) -> Option<Bytes> {
+    pub fn read_cached(&self, offset: u64, len: usize) -> Option<Pieces> {
         match &self.kind {
             Kind::Raw(_) => None,
             Kind::Zst(zst) => zst.read_cached(&self.engine, offset, len),

@@ -6,23 +6,22 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use fuser::{
-    Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, Notifier, OpenAccMode, OpenFlags, ReplyAttr, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr,
-    Request,
+    Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
+    LockOwner, Notifier, OpenAccMode, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
+    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
 };
 
-use super::reply::{errno, file_attr, lifetime};
+use super::reply::{errno, file_attr, fill, lifetime};
 use super::teller::Teller;
+use super::vectored::Device;
 use crate::lane::{Lane, contain};
 use crate::tree::attr;
 use crate::tree::errno::Failure;
-use crate::tree::handle::FolderEntry;
-use crate::tree::scan::Listed;
 use crate::tree::{Caching, Seek, Tree};
 
 /// Threads of either lane.
@@ -31,8 +30,6 @@ const LANE_THREADS: usize = 16;
 const MAX_BACKGROUND: u16 = 64;
 /// Names are always asked for: the file behind one may be renamed, replaced or gone the next moment.
 const ENTRY: Duration = Duration::ZERO;
-/// A listing's inode number where it is not known without opening the file; libfuse's `FUSE_UNKNOWN_INO`.
-const UNKNOWN_INODE: u64 = 0xFFFF_FFFF;
 /// The offset with which `FUSE_NOTIFY_INVAL_INODE` takes attributes only: it waits for no page, so a read may send it.
 const NO_PAGES: i64 = -1;
 /// `NAME_MAX` of the mount.
@@ -48,16 +45,18 @@ pub struct Adapter {
     /// in the order in which their pages went.
     pages: Lane,
     notifier: Arc<OnceLock<Notifier>>,
+    device: Arc<Device>,
 }
 
 impl Adapter {
     /// An adapter over `tree`, which drops the kernel's pages through `notifier` once that is set.
     #[must_use]
-    pub fn new(tree: Arc<Tree>, notifier: Arc<OnceLock<Notifier>>) -> Self {
+    pub fn new(tree: Arc<Tree>, notifier: Arc<OnceLock<Notifier>>, device: OwnedFd) -> Self {
         Self {
             tree,
             pages: Lane::new("pcapzst-pages", 1),
             notifier,
+            device: Arc::new(Device::new(device)),
             reads: Lane::new("pcapzst-read", LANE_THREADS),
             names: Lane::new("pcapzst-name", LANE_THREADS),
         }
@@ -163,7 +162,7 @@ impl Filesystem for Adapter {
 
     fn read(
         &self,
-        _req: &Request,
+        req: &Request,
         ino: INodeNo,
         fh: FileHandle,
         offset: u64,
@@ -179,11 +178,12 @@ impl Filesystem for Adapter {
         let size = size as usize;
         let mut cached = None;
         contain(|| cached = self.tree.read_cached(fh.0, offset, size));
-        if let Some(bytes) = cached {
-            return reply.data(&bytes);
+        if let Some(pieces) = cached {
+            return self.device.reply(req.unique(), reply, &pieces);
         }
         let tree = Arc::clone(&self.tree);
         let notifier = Arc::clone(&self.notifier);
+        let (device, unique) = (Arc::clone(&self.device), req.unique());
         let job = move || {
             let outcome = tree.read(fh.0, offset, size);
             if tree.is_longer_than_told(fh.0)
@@ -193,7 +193,7 @@ impl Filesystem for Adapter {
                 log::warn!("forgetting attributes of inode {ino}: {error}");
             }
             match outcome {
-                Ok(bytes) => reply.data(&bytes),
+                Ok(pieces) => device.reply(unique, reply, &pieces),
                 Err(failure) => reply.error(errno(&failure)),
             }
         };
@@ -374,25 +374,5 @@ impl Filesystem for Adapter {
             ino_in: INodeNo, fh_in: FileHandle, offset_in: u64, ino_out: INodeNo,
             fh_out: FileHandle, offset_out: u64, len: u64, flags: fuser::CopyFileRangeFlags
         ) -> fuser::ReplyWrite;
-    }
-}
-
-/// Fills `reply` with the entries of a folder behind `offset`. Offset n is the place behind the n-th entry, of which `.` and
-/// `..`, with the numbers `dots`, are the first two.
-fn fill(reply: &mut ReplyDirectory, listing: &[FolderEntry], dots: [u64; 2], offset: u64) {
-    let dots = dots.into_iter().zip([".", ".."]);
-    let dots = dots.map(|(id, name)| (id, FileType::Directory, OsStr::new(name)));
-    let entries = listing.iter().map(|entry| {
-        let kind = match entry.listed {
-            Listed::Folder => FileType::Directory,
-            Listed::Capture | Listed::Other => FileType::RegularFile,
-        };
-        (entry.id.unwrap_or(UNKNOWN_INODE), kind, &*entry.name)
-    });
-    let skipped = usize::try_from(offset).unwrap_or(usize::MAX);
-    for (place, (id, kind, name)) in (1..).zip(dots.chain(entries)).skip(skipped) {
-        if reply.add(INodeNo(id), place, kind, name) {
-            break;
-        }
     }
 }

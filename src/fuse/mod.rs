@@ -9,3 +9,4 @@ pub mod options;
 mod reply;
 pub mod session;
 mod teller;
+mod vectored;

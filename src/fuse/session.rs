@@ -124,7 +124,8 @@ fn run(
     let mut config = Config::default();
     config.n_threads = Some(options.threads.unwrap_or(cpus.max(2)));
     let notifier = Arc::new(OnceLock::new());
-    let adapter = Adapter::new(Arc::new(tree), Arc::clone(&notifier));
+    let answers = device.try_clone()?;
+    let adapter = Adapter::new(Arc::new(tree), Arc::clone(&notifier), answers);
     let session = Session::from_fd(adapter, device, acl, config)?;
     // Set once, before the first request is taken.
     let _ = notifier.set(session.notifier());

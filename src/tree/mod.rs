@@ -38,7 +38,7 @@ use scan::{Listed, Shown};
 use stats::{Event, Gauges, Stats};
 
 use crate::capture::sync::lock;
-use crate::capture::{Bytes, Engine, Error, OnFault, State};
+use crate::capture::{Engine, Error, OnFault, Pieces, State};
 
 /// How the tree shows its source.
 #[derive(Clone, Debug)]
@@ -206,7 +206,7 @@ impl Tree {
 
     /// Source bytes of the open capture from `offset` on: `size`, or fewer at its end; of a direct handle also fewer
     /// before a fault, which the next read then meets. Blocks on disk and decoding.
-    pub fn read(&self, handle: u64, offset: u64, size: usize) -> Result<Bytes, Failure> {
+    pub fn read(&self, handle: u64, offset: u64, size: usize) -> Result<Pieces, Failure> {
         let handle = self.files.find(handle).ok_or(Failure::Invalid)?;
         let end = offset.saturating_add(size as u64);
         let opened = self.opened_for(&handle, end)?;
@@ -221,7 +221,7 @@ impl Tree {
         };
         // Before the read: the next frames are decoded at the same time.
         handle.read_ahead(source, offset, size);
-        let read = || source.read(offset, size, on_fault);
+        let read = || source.read_pieces(offset, size, on_fault);
         let bytes = match read() {
             // A restarted writer may have written again since what it had cut off.
             Err(Error::CutOff) if source.may_grow() => opened.refresh().and_then(|()| Ok(read()?)),
@@ -242,7 +242,7 @@ impl Tree {
 
     /// As [`Self::read`], if the bytes are decoded already and all there; never blocks.
     #[must_use]
-    pub fn read_cached(&self, handle: u64, offset: u64, size: usize) -> Option<Bytes> {
+    pub fn read_cached(&self, handle: u64, offset: u64, size: usize) -> Option<Pieces> {
         let handle = self.files.find(handle)?;
         let source = &handle.last_opened()?.source;
         // Where it ends is for a look to tell: it may grow, or be another file by now.

@@ -93,6 +93,8 @@ impl Stats {
             "reads": of(&self.reads),
             "read_bytes": of(&self.read_bytes),
             "decodes": gauges.cache.decodes,
+            "ahead_decodes": gauges.cache.ahead,
+            "ahead_used": gauges.cache.ahead_used,
             "cache_hits": gauges.cache.hits,
             "cache_joins": gauges.cache.joins,
             "cache_bytes": gauges.cache.used_bytes,

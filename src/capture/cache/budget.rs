@@ -91,7 +91,8 @@ impl State {
             Use::Stored => capacity.saturating_mul(STORED_SLACK),
         };
         let fits = |spare: &Buffer| (capacity..=most).contains(&spare.space.len());
-        let index = self.spare.iter().position(fits)?;
+        // The last one given back is the likeliest to be in a CPU cache still.
+        let index = self.spare.iter().rposition(fits)?;
         let spare = self.spare.swap_remove(index);
         self.spare_bytes -= spare.charged;
         self.used_bytes += spare.charged;

@@ -49,7 +49,7 @@ impl Zst {
     }
 
     /// The frames that hold bytes of `range`.
-    fn places(&self, range: &Range<u64>) -> Vec<Place> {
+    pub(super) fn places(&self, range: &Range<u64>) -> Vec<Place> {
         let view = read(&self.view);
         let end = range.end.min(view.extent().frontier);
         let mut places = Vec::new();

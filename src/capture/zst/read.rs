@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::Zst;
 use super::limit::check_limit;
 use crate::capture::Engine;
-use crate::capture::bytes::{Bytes, Gathered};
+use crate::capture::bytes::{Bytes, Gathered, Pieces};
 use crate::capture::cache::Frame;
 use crate::capture::error::Error;
 use crate::capture::source::{OnFault, Progress};
@@ -65,6 +65,30 @@ impl Zst {
         }
     }
 
+    /// As [`Self::read`], without putting together what lies in several frames where they fit the cache together.
+    pub(in crate::capture) fn read_pieces(
+        &self,
+        engine: &Engine,
+        progress: Progress,
+        offset: u64,
+        len: usize,
+        on_fault: OnFault,
+    ) -> Result<Pieces, Error> {
+        let places = self.places(&(offset..offset.saturating_add(len as u64)));
+        // One after the other and none held meanwhile, as the cache demands; a fault is met again below.
+        if places.len() > 1
+            && engine.cache.may_hold_together(len as u64)
+            && places.iter().all(|place| self.frame(engine, place).is_ok())
+        {
+            let find = |place: &Place| engine.cache.find_again(place.key());
+            if let Some(pieces) = self.pieces(offset, len, find) {
+                return Ok(pieces);
+            }
+        }
+        let bytes = self.read(engine, progress, offset, len, on_fault)?;
+        Ok(Pieces::from(bytes))
+    }
+
     /// Remembers that the frame at `place` does not decode, if the table still is the one that it was found in.
     fn note_bad_frame(&self, place: &Place, fault: &Fault) {
         let mut view = write(&self.view);
@@ -79,9 +103,28 @@ impl Zst {
         engine: &Engine,
         offset: u64,
         len: usize,
-    ) -> Option<Bytes> {
-        let find = |place: &Place| engine.cache.find(place.key()).ok_or(Miss);
-        self.gather(offset, len, OnFault::Fail, find).ok()
+    ) -> Option<Pieces> {
+        self.pieces(offset, len, |place| engine.cache.find(place.key()))
+    }
+
+    /// Source bytes from `offset` on, `len` or up to the end, in frames that `find` finds; `None` if it misses one.
+    fn pieces(
+        &self,
+        offset: u64,
+        len: usize,
+        find: impl Fn(&Place) -> Option<Arc<Frame>>,
+    ) -> Option<Pieces> {
+        let extent = read(&self.view).extent();
+        let rest = usize::try_from(extent.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let wanted = len.min(rest);
+        let mut fetch = |place: &Place| find(place).ok_or(Miss);
+        let mut pieces = Pieces::default();
+        while pieces.len() < wanted {
+            let at = offset + pieces.len() as u64;
+            let part = self.part(&extent, at, wanted - pieces.len(), &mut fetch);
+            pieces.push(part.ok()?);
+        }
+        Some(pieces)
     }
 
     pub(super) fn gather<E: From<Error>>(
