@@ -132,7 +132,7 @@ const QUOTED: &str = r"
 - [S56] A map that is touched behind the last page that the kernel knows of raises SIGBUS, and EFAULT where a system call touches it, until somebody asks for the file's size (stat, fstat).
     growing.rs: a_map_touched_behind_the_size_the_kernel_knows_is_an_error_until_somebody_asks
     growing.rs: the_last_page_read_again_after_each_append_has_no_zero_that_the_source_lacks
-- [S41] `listxattr` is empty for every file and folder; an attribute that does not exist is ENODATA.
+- [S41] `listxattr` is empty for every file and folder; one in `user.` that does not exist is ENODATA, and any other EOPNOTSUPP: there are no labels, access lists or capabilities.
     copies.rs: attributes_are_answered_by_name_and_not_listed
     facts/attributes.rs: a_folder_has_no_attribute_by_name
 - [S42] `user.pcapzst.error` names frame, physical offset, and what was wanted and got.

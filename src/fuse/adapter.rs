@@ -288,8 +288,8 @@ impl Filesystem for Adapter {
 
     fn getxattr(&self, _req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         // What `ls -l` asks for every file: labels and access lists. Answered without a thread.
-        if !attr::is_ours(name) {
-            return reply.error(errno(&Failure::NoAttribute));
+        if let Some(failure) = attr::refusal(name) {
+            return reply.error(errno(&failure));
         }
         let name = name.to_owned();
         self.on_names_of(ino, move |tree| {

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use nix::sys::stat::FileStat;
 
 use super::capture_node::CaptureNode;
+use super::errno::Failure;
 use super::inode::{Node, NodeKind};
 use crate::capture::{Facts, Form, State};
 
@@ -16,10 +17,20 @@ const WRITE_BITS: u32 = 0o222;
 /// The prefix of every attribute by name.
 pub const PREFIX: &str = "user.pcapzst.";
 
-/// Whether any file may have an attribute of this name.
+/// Why no file can have an attribute of this name; `None` for one that a file may have.
+///
+/// Beside users' own attributes there are labels, access lists and capabilities. That those are "not supported" `ls -l`
+/// remembers for the whole file system; that one file has none of them it would ask again for every file.
 #[must_use]
-pub fn is_ours(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(PREFIX.as_bytes())
+pub fn refusal(name: &OsStr) -> Option<Failure> {
+    let name = name.as_bytes();
+    if name.starts_with(PREFIX.as_bytes()) {
+        None
+    } else if name.starts_with(b"user.") {
+        Some(Failure::NoAttribute)
+    } else {
+        Some(Failure::NoSuchAttributes)
+    }
 }
 
 /// Rights that mount options put in place of the physical file's.

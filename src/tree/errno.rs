@@ -31,6 +31,8 @@ pub enum Failure {
     ReadOnly,
     /// No attribute of that name, or none that has a value now.
     NoAttribute,
+    /// No file here has attributes of that kind: labels, access lists, capabilities.
+    NoSuchAttributes,
     /// The attribute's value does not fit the caller's buffer.
     Range,
     /// No data at or behind the offset.
@@ -68,6 +70,7 @@ impl Failure {
             Self::TooManyOpen => libc::EMFILE,
             Self::ReadOnly => libc::EROFS,
             Self::NoAttribute => libc::ENODATA,
+            Self::NoSuchAttributes => libc::EOPNOTSUPP,
             Self::Range => libc::ERANGE,
             Self::NoData => libc::ENXIO,
             Self::Invalid => libc::EINVAL,

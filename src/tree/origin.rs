@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
+use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use nix::sys::statvfs::{Statvfs, fstatvfs};
 
 pub use crate::capture::stamp::Stamp;
@@ -76,19 +76,30 @@ impl Origin {
 
     /// What the file at `path`, relative to SOURCE, is. Links are followed; nothing is opened.
     pub fn stat(&self, path: &Path) -> Result<FileStat, Errno> {
+        if path.as_os_str().is_empty() {
+            return fstat(&self.root);
+        }
         fstat(self.resolve(path, OFlag::O_PATH)?)
     }
 
-    /// The regular file at `path`, open for reading, and its status.
+    /// The folder at `path`, relative to SOURCE, to look at several names in it.
+    pub fn folder<'a>(&'a self, path: &'a Path) -> Result<Folder<'a>, Errno> {
+        let fd = if path.as_os_str().is_empty() {
+            None
+        } else {
+            Some(self.resolve(path, OFlag::O_PATH | OFlag::O_DIRECTORY)?)
+        };
+        let origin = self;
+        Ok(Folder { origin, path, fd })
+    }
+
+    /// The file at `path`, open for reading, and its status. For one that was seen to be a regular file.
     ///
     /// # Errors
-    /// `ENOENT` also where something else than a regular file is there.
+    /// `ENOENT` also where something else than a regular file is there now.
     pub fn file(&self, path: &Path) -> Result<(File, FileStat), Errno> {
         // O_NONBLOCK: a FIFO that comes between look-up and open must not hold the daemon.
         let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-        if !is_file(&self.stat(path)?) {
-            return Err(Errno::ENOENT);
-        }
         let fd = self.resolve(path, flags)?;
         let stat = fstat(&fd)?;
         if !is_file(&stat) {
@@ -141,6 +152,27 @@ impl Origin {
             }
         }
         Err(Errno::EAGAIN)
+    }
+}
+
+/// A folder in SOURCE, held for the time of one look.
+#[derive(Debug)]
+pub struct Folder<'a> {
+    origin: &'a Origin,
+    path: &'a Path,
+    /// `None` for SOURCE itself.
+    fd: Option<OwnedFd>,
+}
+
+impl Folder<'_> {
+    /// As [`Origin::stat`] of `name`, which holds no slash, in this folder; cheaper unless it is a link.
+    pub fn stat(&self, name: &OsStr) -> Result<FileStat, Errno> {
+        let fd = self.fd.as_ref().unwrap_or(&self.origin.root);
+        let stat = fstatat(fd, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
+        if kind(&stat) == EntryKind::Link {
+            return self.origin.stat(&join(self.path, name));
+        }
+        Ok(stat)
     }
 }
 

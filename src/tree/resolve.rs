@@ -13,7 +13,7 @@ use super::errno::Failure;
 use super::handle::FileHandle;
 use super::inode::{Identity, Node, NodeKind};
 use super::origin::{Origin, Stamp, is_file, is_folder, join};
-use super::scan::{Found, Shown, find, forms};
+use super::scan::{Found, Shown, find, other_forms};
 use super::stats::Event;
 use crate::capture::{Form, Known, Progress, Source, State};
 
@@ -157,7 +157,7 @@ impl Tree {
                     opened = self.resumed(capture, &path, &found, opened)?;
                     capture.update(&found, &opened);
                 }
-                self.note_conflict(&node, folder);
+                self.note_conflict(&node, folder, &found);
                 node
             }
         };
@@ -346,18 +346,21 @@ impl Tree {
         }
     }
 
-    /// Logs, for a node that is new, that its capture lies there in several forms.
-    fn note_conflict(&self, node: &Node, folder: &Path) {
-        let forms = forms(&self.origin, &self.options.naming, folder, &node.name);
-        if let [winner, others @ ..] = &forms[..]
-            && !others.is_empty()
-            && self.told.is_first(!node.id)
-        {
+    /// Logs, for a node that is new and was found as `winner`, that its capture lies there in other forms too.
+    fn note_conflict(&self, node: &Node, folder: &Path, winner: &Found) {
+        let others = other_forms(
+            &self.origin,
+            &self.options.naming,
+            folder,
+            &node.name,
+            winner,
+        );
+        if !others.is_empty() && self.told.is_first(!node.id) {
             log::warn!(
                 "{}: stored in {} forms; {} is shown",
                 node.path().display(),
-                forms.len(),
-                winner.display()
+                others.len() + 1,
+                winner.physical.display()
             );
         }
     }

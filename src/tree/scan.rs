@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use nix::sys::stat::FileStat;
 
 use super::name::{FORMS, Naming};
-use super::origin::{EntryKind, Origin, Stamp, is_file, is_folder, join};
+use super::origin::{EntryKind, Folder, Origin, Stamp, is_file, is_folder, join};
 use crate::capture::stamp::TICK;
 use crate::capture::{Form, Progress};
 
@@ -59,11 +59,16 @@ pub fn find(
     folder: &Path,
     logical: &OsStr,
 ) -> Result<Option<Found>, Errno> {
+    let folder = match origin.folder(folder) {
+        Ok(folder) => folder,
+        Err(errno) if is_no_file(errno) => return Ok(None),
+        Err(errno) => return Err(errno),
+    };
     let finals = || FORMS.iter().filter(|form| form.1 == Progress::Final);
     let partials = FORMS.iter().filter(|form| form.1 == Progress::Partial);
     for (form, progress) in finals().chain(partials).chain(finals()) {
         let physical = naming.physical(logical, *form, *progress);
-        if let Some(stat) = regular(origin, &join(folder, &physical))? {
+        if let Some(stat) = regular(&folder, &physical)? {
             return Ok(Some(Found {
                 form: *form,
                 progress: *progress,
@@ -75,26 +80,45 @@ pub fn find(
     Ok(None)
 }
 
-/// The names of all forms of `logical` that are in `folder`, the winner first.
+/// The names of the forms of `logical` beside `winner` that are in `folder`.
 #[must_use]
-pub fn forms(origin: &Origin, naming: &Naming, folder: &Path, logical: &OsStr) -> Vec<OsString> {
-    FORMS
+pub fn other_forms(
+    origin: &Origin,
+    naming: &Naming,
+    folder: &Path,
+    logical: &OsStr,
+    winner: &Found,
+) -> Vec<OsString> {
+    let Ok(folder) = origin.folder(folder) else {
+        return Vec::new();
+    };
+    // Those before the winner were looked for and are not there.
+    let others = FORMS
         .iter()
+        .skip_while(|form| **form != (winner.form, winner.progress));
+    others
+        .skip(1)
         .map(|(form, progress)| naming.physical(logical, *form, *progress))
-        .filter(|physical| matches!(regular(origin, &join(folder, physical)), Ok(Some(_))))
+        .filter(|physical| matches!(regular(&folder, physical), Ok(Some(_))))
         .collect()
 }
 
-/// The status of the regular file at `path`; `None` if there is none, or something else.
-fn regular(origin: &Origin, path: &Path) -> Result<Option<FileStat>, Errno> {
-    match origin.stat(path) {
+/// The status of the regular file `name` in `folder`; `None` if there is none, or something else.
+fn regular(folder: &Folder<'_>, name: &OsStr) -> Result<Option<FileStat>, Errno> {
+    match folder.stat(name) {
         Ok(stat) => Ok(is_file(&stat).then_some(stat)),
-        // A link that leads nowhere, out of SOURCE or round in a circle, and a name too long with its suffix.
-        Err(Errno::ENOENT | Errno::EXDEV | Errno::ELOOP | Errno::ENAMETOOLONG | Errno::ENOTDIR) => {
-            Ok(None)
-        }
+        Err(errno) if is_no_file(errno) => Ok(None),
         Err(errno) => Err(errno),
     }
+}
+
+/// Whether `errno` says that there is no such file: also for a link that leads nowhere, out of SOURCE or round in a circle,
+/// and for a name too long with its suffix.
+fn is_no_file(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::ENOENT | Errno::EXDEV | Errno::ELOOP | Errno::ENAMETOOLONG | Errno::ENOTDIR
+    )
 }
 
 /// What the folder at `folder` holds, by logical name. Links to folders that `is_within` knows, by device and inode

@@ -194,17 +194,30 @@ fn low_byte(number: u64) -> u8 {
     number.to_le_bytes()[0]
 }
 
-fn varint(input: &mut impl Read) -> io::Result<u64> {
+/// Consumes a varint.
+fn varint(input: &mut impl BufRead) -> io::Result<u64> {
     let mut number = 0;
-    for place in 0..VARINT_MOST {
-        let mut byte = [0];
-        input.read_exact(&mut byte)?;
-        number |= u64::from(byte[0] & 0x7F) << (7 * place);
-        if byte[0] < 0x80 {
-            return Ok(number);
+    let mut place = 0;
+    // One turn, but where the number lies across the end of the buffer.
+    loop {
+        let buffer = input.fill_buf()?;
+        if buffer.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
+        for (used, byte) in (1..).zip(buffer) {
+            if place == VARINT_MOST {
+                return Err(wrong("a frame is too long"));
+            }
+            number |= u64::from(byte & 0x7F) << (7 * place);
+            place += 1;
+            if *byte < 0x80 {
+                input.consume(used);
+                return Ok(number);
+            }
+        }
+        let used = buffer.len();
+        input.consume(used);
     }
-    Err(wrong("a frame is too long"))
 }
 
 /// The first `left` bytes of `input`, and a checksum over them.
