@@ -74,7 +74,7 @@ fn every_option_of_its_own_is_accepted() {
     let (day, pcap) = day();
     for options in [
         "cache_size=67108864,threads=2,max_frame_size=1048576,default_permissions",
-        "no_index,cache_size=1048576",
+        "no_index,no_passthrough,cache_size=1048576",
         "allow_root",
     ] {
         let mounted = Mounted::new(&day.source(), options);

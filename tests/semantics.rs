@@ -101,6 +101,23 @@ const QUOTED: &str = r"
 - [S36] A partial raw capture ends at its last whole record; half a record and preallocated zeros behind it do not count.
     facts/damage.rs: a_final_raw_capture_is_passed_through_and_a_partial_one_ends_at_a_record
     bad_tail.rs: every_cut_of_a_raw_partial_capture_ends_at_a_whole_record
+- [S61] A final raw capture that nobody has written to for 10 seconds is read by the kernel itself where it may be, with mmap, splice and sendfile too; every byte is the same as without.
+    passed/bytes.rs: a_final_raw_file_is_passed_whatever_it_holds
+    passed/bytes.rs: every_way_to_read_a_passed_file_gives_its_bytes
+    passed/bytes.rs: what_a_writer_may_be_at_is_not_passed
+- [S62] Handles that are passed and handles that are not may be opened in any order, through renames and changes of form: each gives its capture's bytes.
+    passed/order.rs: a_direct_handle_keeps_those_after_it_direct_until_it_is_closed
+    passed/order.rs: beside_a_passed_handle_one_that_may_not_be_passed_is_answered_here
+    passed/order.rs: a_partial_file_that_is_open_through_its_rename_keeps_its_handles_direct
+    passed/order.rs: a_capture_changes_its_form_under_handles_of_both_kinds
+- [S63] A passed handle reads the file at the length it has at that moment, whether it has grown or was cut, and nobody needs to ask for the size.
+    passed/change.rs: what_is_appended_after_the_open_is_seen_by_the_next_read
+    passed/change.rs: a_file_that_is_cut_ends_where_it_ends
+- [S64] A passed handle goes on giving the file that it was opened on when that is removed or replaced, and the file's space is free once its last handle is closed.
+    passed/change.rs: a_removed_or_replaced_file_is_read_to_its_end_and_the_new_one_is_passed
+    passed/end.rs: a_removed_files_space_is_free_once_its_last_handle_is_closed
+- [S65] Where another capture is written over the file in place, the name has another inode as ever, but a handle that was passed gives what the file holds now; with `no_passthrough` it gives ESTALE.
+    passed/change.rs: a_passed_handle_gives_what_its_file_holds_also_when_it_is_written_over
 - [S37] A look-up, a `stat` or `fstat` and a read that reaches the end walk what has come to a partial or draining file: whole frames that are on disk at that moment count, with no timer between.
     facts/growth.rs: each_kind_of_look_walks_what_has_come
 - [S38] The next read of a handle that is open on a growing capture sees them too.

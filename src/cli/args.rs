@@ -46,7 +46,7 @@ pub enum Command {
 const MOUNT_OPTIONS: &str = "\
 Options for -o: allow_other, allow_root, default_permissions (always on), auto_unmount, uid=N, gid=N, umask=OCTAL, \
 fsname=NAME, cache_size=BYTES (256M), max_frame_size=BYTES (64M), threads=N, partial_suffix=SUFFIX (.partial), \
-index_dir=DIR (the user's cache folder), no_index, all (show other regular files too), ro, nodev, nosuid, noexec, \
+index_dir=DIR (the user's cache folder), no_index, no_passthrough, all (show other regular files too), ro, nodev, nosuid, noexec, \
 noatime. BYTES may end in K, M, G or T. \
 fstab's own words (nofail, _netdev, noauto, user, x-*, defaults, …) are ignored.";
 

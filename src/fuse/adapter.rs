@@ -16,13 +16,14 @@ use fuser::{
     ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
 };
 
+use super::passthrough::Passthrough;
 use super::reply::{errno, file_attr, fill, lifetime};
 use super::teller::Teller;
 use super::vectored::Device;
 use crate::lane::{Lane, contain};
 use crate::tree::attr;
 use crate::tree::errno::Failure;
-use crate::tree::{Caching, Seek, Tree};
+use crate::tree::{Seek, Tree};
 
 /// Threads of either lane.
 const LANE_THREADS: usize = 16;
@@ -44,6 +45,7 @@ pub struct Adapter {
     /// One thread: dropping pages waits for reads in flight, so nobody who answers requests may do it, and sizes are told
     /// in the order in which their pages went.
     pages: Lane,
+    passthrough: Arc<Passthrough>,
     notifier: Arc<OnceLock<Notifier>>,
     device: Arc<Device>,
 }
@@ -51,9 +53,15 @@ pub struct Adapter {
 impl Adapter {
     /// An adapter over `tree`, which drops the kernel's pages through `notifier` once that is set.
     #[must_use]
-    pub fn new(tree: Arc<Tree>, notifier: Arc<OnceLock<Notifier>>, device: OwnedFd) -> Self {
+    pub fn new(
+        tree: Arc<Tree>,
+        passthrough: Passthrough,
+        notifier: Arc<OnceLock<Notifier>>,
+        device: OwnedFd,
+    ) -> Self {
         Self {
             tree,
+            passthrough: Arc::new(passthrough),
             pages: Lane::new("pcapzst-pages", 1),
             notifier,
             device: Arc::new(Device::new(device)),
@@ -102,6 +110,7 @@ impl Filesystem for Adapter {
                 log::info!("this kernel does not offer {wanted:?}");
             }
         }
+        self.passthrough.ask(config);
         if config.set_max_background(MAX_BACKGROUND).is_err() {
             log::info!("max_background stays as it is");
         }
@@ -147,14 +156,10 @@ impl Filesystem for Adapter {
         if flags.acc_mode() != OpenAccMode::O_RDONLY {
             return reply.error(errno(&Failure::ReadOnly));
         }
+        let passthrough = Arc::clone(&self.passthrough);
         self.on_names_of(ino, move |tree| match tree.open_file(ino.0) {
             Ok((handle, caching)) => {
-                let how = match caching {
-                    Caching::Direct => FopenFlags::FOPEN_DIRECT_IO,
-                    Caching::Fresh => FopenFlags::empty(),
-                    Caching::Keep => FopenFlags::FOPEN_KEEP_CACHE,
-                };
-                reply.opened(FileHandle(handle), how | FopenFlags::FOPEN_NOFLUSH);
+                passthrough.answer(tree, (ino, handle), caching, flags, reply);
             }
             Err(failure) => reply.error(errno(&failure)),
         });
@@ -207,14 +212,16 @@ impl Filesystem for Adapter {
     fn release(
         &self,
         _req: &Request,
-        _ino: INodeNo,
+        ino: INodeNo,
         fh: FileHandle,
         _flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         _flush: bool,
         reply: ReplyEmpty,
     ) {
+        let passthrough = Arc::clone(&self.passthrough);
         self.on_names(move |tree| {
+            passthrough.release(ino, fh.0);
             tree.release(fh.0);
             reply.ok();
         });

@@ -6,6 +6,7 @@ mod index_dir;
 pub mod mountinfo;
 pub mod mounting;
 pub mod options;
+mod passthrough;
 mod reply;
 pub mod session;
 mod teller;

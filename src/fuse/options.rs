@@ -8,6 +8,7 @@ use crate::capture::{CACHE_SIZE, MAX_FRAME_SIZE};
 use crate::tree::attr::Overrides;
 use crate::tree::name::Naming;
 use crate::tree::scan::Shown;
+use crate::tree::way::Passing;
 
 /// Words that fstab(5), mount(8) and systemd use among themselves, and kernel flags that say what holds anyway.
 const IGNORED: [&str; 29] = [
@@ -103,6 +104,8 @@ pub struct MountOptions {
     pub shown: Shown,
     /// Where frame tables are kept.
     pub index: IndexDir,
+    /// What the kernel may read by itself.
+    pub passing: Passing,
 }
 
 impl Default for MountOptions {
@@ -121,6 +124,7 @@ impl Default for MountOptions {
             naming: Naming::default(),
             shown: Shown::Captures,
             index: IndexDir::default(),
+            passing: Passing::Raw,
         }
     }
 }
@@ -177,6 +181,7 @@ impl MountOptions {
             // default_permissions is always on: a file that others may not read in SOURCE is not theirs to read here.
             "default_permissions" => {}
             "no_index" => self.index = IndexDir::Off,
+            "no_passthrough" => self.passing = Passing::Off,
             "auto_unmount" => self.auto_unmount = true,
             "noexec" => self.noexec = true,
             "noatime" => self.noatime = true,
@@ -255,11 +260,12 @@ mod tests {
     fn fstab_words_are_ignored_and_an_unknown_one_is_named() {
         let options = MountOptions::parse([
             "defaults,nofail,_netdev,noauto,user,x-systemd.automount,ro",
-            "allow_other,cache_size=64M,umask=027,uid=7,all",
+            "allow_other,cache_size=64M,umask=027,uid=7,all,no_passthrough",
         ])
         .expect("all known");
         assert_eq!(options.access, Access::Other);
         assert_eq!(options.cache_size, 64 << 20);
+        assert_eq!(options.passing, Passing::Off);
         assert_eq!(options.overrides.umask, Some(0o27));
         let error = MountOptions::parse(["ro,bogus=1"]).expect_err("unknown");
         assert_eq!(error.to_string(), "mount option 'bogus=1': unknown");

@@ -15,6 +15,7 @@ use fuser::{Config, Session, SessionACL};
 use nix::fcntl::OFlag;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::geteuid;
 
 use super::adapter::Adapter;
 use super::folder::{is_above, is_same};
@@ -22,8 +23,10 @@ use super::index_dir;
 use super::mountinfo::{self, FSTYPE};
 use super::mounting::{Mounting, Unmounted, dev_null};
 use super::options::{Access, MountOptions};
+use super::passthrough::Passthrough;
 use crate::capture::Engine;
 use crate::sys::{Forked, close_inherited, fork_single_threaded};
+use crate::tree::way::Passing;
 use crate::tree::{Options, Tree};
 
 /// Signals that end a mount.
@@ -70,6 +73,13 @@ pub fn serve(request: &Request, on_ready: impl FnOnce(&Path)) -> Result<(), Moun
     crate::sys::keep_memory_exact();
     let options = &request.options;
     let descriptors = raise_descriptor_limit();
+    // Others have not the right, and the kernel need not be told of a depth.
+    let passing = if geteuid().is_root() {
+        options.passing
+    } else {
+        Passing::Off
+    };
+    let passthrough = Passthrough::new(&source, passing);
     let index = index_dir::open(&options.index, &source, &point).map_err(MountError)?;
     let engine = Engine::new(options.cache_size, options.max_frame_size).with_index(index);
     let engine = Arc::new(engine);
@@ -82,6 +92,7 @@ pub fn serve(request: &Request, on_ready: impl FnOnce(&Path)) -> Result<(), Moun
             overrides: options.overrides,
             idle_files: (descriptors / 4).clamp(*IDLE_FILES.start(), *IDLE_FILES.end()),
             open_files: descriptors / 2,
+            passing,
         },
     )
     .map_err(failed(source.display()))?;
@@ -96,9 +107,16 @@ pub fn serve(request: &Request, on_ready: impl FnOnce(&Path)) -> Result<(), Moun
     let (mounting, device) =
         Mounting::new(&source, &point, options).map_err(failed(point.display()))?;
     let mounting = Arc::new(mounting);
-    let outcome = run(tree, device, &mounting, ending, options, || {
-        on_ready(&point);
-    });
+    let outcome = run(
+        (tree, passthrough),
+        device,
+        &mounting,
+        ending,
+        options,
+        || {
+            on_ready(&point);
+        },
+    );
     if outcome.is_err() {
         // The first error is the one to tell.
         let _ = mounting.unmount();
@@ -108,7 +126,7 @@ pub fn serve(request: &Request, on_ready: impl FnOnce(&Path)) -> Result<(), Moun
 }
 
 fn run(
-    tree: Tree,
+    (tree, passthrough): (Tree, Passthrough),
     device: std::os::fd::OwnedFd,
     mounting: &Arc<Mounting>,
     ending: SigSet,
@@ -125,7 +143,7 @@ fn run(
     config.n_threads = Some(options.threads.unwrap_or(cpus.max(2)));
     let notifier = Arc::new(OnceLock::new());
     let answers = device.try_clone()?;
-    let adapter = Adapter::new(Arc::new(tree), Arc::clone(&notifier), answers);
+    let adapter = Adapter::new(Arc::new(tree), passthrough, Arc::clone(&notifier), answers);
     let session = Session::from_fd(adapter, device, acl, config)?;
     // Set once, before the first request is taken.
     let _ = notifier.set(session.notifier());

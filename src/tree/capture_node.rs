@@ -14,6 +14,7 @@ use super::errno::Failure;
 use super::inode::Identity;
 use super::origin::Stamp;
 use super::scan::Found;
+use super::way::Ways;
 use crate::capture::sync::lock;
 use crate::capture::{Facts, Form, Known, Progress, Source, State};
 
@@ -28,7 +29,7 @@ const SIZED_ATTEMPTS: u32 = 4;
 pub struct Opened {
     /// The capture.
     pub source: Source,
-    file: Arc<File>,
+    pub(super) file: Arc<File>,
     /// The status of a file that no longer grows, before and after what is known of it was walked; `None` while it grows,
     /// or when it changed meanwhile.
     settled: Mutex<Option<Stamp>>,
@@ -145,6 +146,7 @@ pub struct CaptureNode {
     seen: Mutex<Seen>,
     /// Somebody reads the growing capture through the page cache: by mmap, splice or sendfile.
     is_mapped: AtomicBool,
+    ways: Arc<Ways>,
 }
 
 /// What was last seen.
@@ -189,6 +191,7 @@ impl CaptureNode {
                 told_size: 0,
             }),
             is_mapped: AtomicBool::new(false),
+            ways: Arc::default(),
         }
     }
 
@@ -201,6 +204,11 @@ impl CaptureNode {
         } else {
             Identity::Capture(facts.file_id)
         }
+    }
+
+    /// What its open handles do.
+    pub(super) fn ways(&self) -> &Arc<Ways> {
+        &self.ways
     }
 
     /// What was last seen of it.

@@ -9,6 +9,7 @@ use super::capture_node::Opened;
 use super::inode::Node;
 use super::origin::Stamp;
 use super::scan::Listed;
+use super::way::Seat;
 use crate::capture::Source;
 use crate::capture::prefetch::{Keeps, Pattern};
 use crate::capture::sync::lock;
@@ -28,6 +29,8 @@ pub struct FileHandle {
     pub size: u64,
     /// How it has been read.
     pub pattern: Arc<Pattern>,
+    /// Its place among the inode's handles.
+    pub seat: Seat,
 }
 
 impl FileHandle {

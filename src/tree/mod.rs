@@ -14,6 +14,7 @@ pub mod origin;
 mod resolve;
 pub mod scan;
 pub mod stats;
+pub mod way;
 
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -36,6 +37,7 @@ use name::Naming;
 use origin::{Origin, join};
 use scan::{Listed, Shown};
 use stats::{Event, Gauges, Stats};
+use way::Passing;
 
 use crate::capture::sync::lock;
 use crate::capture::{Engine, Error, OnFault, Pieces, State};
@@ -53,6 +55,8 @@ pub struct Options {
     pub idle_files: usize,
     /// The most open handles: the rest of the descriptors is for look-ups.
     pub open_files: usize,
+    /// What the kernel may be given to read by itself.
+    pub passing: Passing,
 }
 
 impl Default for Options {
@@ -63,6 +67,7 @@ impl Default for Options {
             overrides: Overrides::default(),
             idle_files: 64,
             open_files: 512,
+            passing: Passing::Off,
         }
     }
 }
@@ -172,36 +177,6 @@ impl Tree {
             opened.sized()?
         };
         Ok(Attributes::new(&node, &stat, Some(&facts), overrides))
-    }
-
-    /// Opens the capture for reading: the handle's number, and how the kernel is to read it.
-    ///
-    /// # Errors
-    /// [`Failure::Refused`] for a file that is not in this format, or broken from its start.
-    pub fn open_file(&self, id: u64) -> Result<(u64, Caching), Failure> {
-        let node = self.node(id)?;
-        if self.files.count() >= self.options.open_files {
-            return Err(Failure::TooManyOpen);
-        }
-        let opened = self.opened(&node)?;
-        let capture = node.capture().ok_or(Failure::IsFolder)?;
-        let facts = opened.source.facts();
-        if let (State::Refused, Some(fault)) = (facts.state, facts.error) {
-            return Err(Failure::Refused(fault));
-        }
-        self.stats.count(Event::Open);
-        self.idle.keep(id, &opened);
-        let caching = capture.caching();
-        let stamp = capture.stamp();
-        let number = self.files.open(FileHandle {
-            node,
-            opened,
-            is_direct: caching == Caching::Direct,
-            stamp,
-            size: facts.size,
-            pattern: Arc::default(),
-        });
-        Ok((number, caching))
     }
 
     /// Source bytes of the open capture from `offset` on: `size`, or fewer at its end; of a direct handle also fewer

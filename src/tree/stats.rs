@@ -14,6 +14,7 @@ pub struct Stats {
     started: Instant,
     lookups: AtomicU64,
     opens: AtomicU64,
+    passed: AtomicU64,
     reads: AtomicU64,
     read_bytes: AtomicU64,
     refused: AtomicU64,
@@ -27,6 +28,8 @@ pub enum Event {
     Lookup,
     /// A capture was opened.
     Open,
+    /// One of them was left to the kernel to read.
+    Passed,
     /// So many source bytes were read.
     Read(usize),
     /// A capture was found to be refused; once for each inode.
@@ -55,6 +58,7 @@ impl Default for Stats {
             started: Instant::now(),
             lookups: zero(),
             opens: zero(),
+            passed: zero(),
             reads: zero(),
             read_bytes: zero(),
             refused: zero(),
@@ -69,6 +73,7 @@ impl Stats {
         let (counter, by) = match event {
             Event::Lookup => (&self.lookups, 1),
             Event::Open => (&self.opens, 1),
+            Event::Passed => (&self.passed, 1),
             Event::Read(bytes) => {
                 self.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
                 (&self.reads, 1)
@@ -90,6 +95,7 @@ impl Stats {
             "inodes": gauges.inodes,
             "lookups": of(&self.lookups),
             "opens": of(&self.opens),
+            "passthrough_opens": of(&self.passed),
             "reads": of(&self.reads),
             "read_bytes": of(&self.read_bytes),
             "decodes": gauges.cache.decodes,
