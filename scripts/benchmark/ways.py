@@ -1,7 +1,7 @@
 """The ways to read one capture: the raw file, this mount, a pipe, and each peer. What cannot be had is named."""
 import os, shutil, statistics, subprocess, sys, time
 
-from .data import CACHE, MIB, made, note, quiet, run, synthetic
+from .data import CACHE, MIB, START, made, note, quiet, run
 
 
 def peak_mib(mount):
@@ -28,7 +28,9 @@ class Bench:
         note("packing")
         quiet(pcapzst, "pack", self.raw, "-o", self.zst)
         os.link(self.zst, self.source / "growing.pcap.zst.partial")
-        os.link(self.raw, self.source / "raw.pcap") if self.is_beside(self.raw) else shutil.copy(self.raw, self.source / "raw.pcap")
+        shutil.copy2(self.raw, self.source / "raw.pcap")
+        # Passed through once it has rested: as a capture that was not made this moment.
+        os.utime(self.source / "raw.pcap", (START, START))
         for number in range(8):
             os.link(self.zst, self.source / f"file{number}.pcap.zst")
         self.remount()
@@ -37,9 +39,6 @@ class Bench:
         self.peer("squashfs", self.squashfs)
         self.peer("squashfuse_ll", self.squashfuse)
         self.peer("ratarmount", self.ratarmount)
-
-    def is_beside(self, path):
-        return path.stat().st_dev == self.work.stat().st_dev
 
     def folder(self, name):
         path = self.work / name
@@ -108,7 +107,7 @@ class Bench:
             if path != self.raw:
                 with open(path, "rb") as file:
                     os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        for path in [self.raw, self.zst, self.work / "image.sqfs"]:
+        for path in [self.raw, self.source / "raw.pcap", self.zst, self.work / "image.sqfs"]:
             if path.exists():
                 quiet("cat", path)
 

@@ -82,7 +82,7 @@ impl Passthrough {
         let number = FileHandle(handle);
         let how = FopenFlags::FOPEN_NOFLUSH;
         // With O_DIRECT the file itself may want reads aligned; here they need not be.
-        let is_aligned = flags.0 & libc::O_DIRECT != 0;
+        let wants_aligned = flags.0 & libc::O_DIRECT != 0;
         let (backing, flag) = match tree.way(handle) {
             Way::Own => {
                 let flag = match caching {
@@ -92,7 +92,7 @@ impl Passthrough {
                 };
                 return reply.opened(number, how | flag);
             }
-            Way::Passed(file, of) if !is_aligned => {
+            Way::Passed(file, of) if !wants_aligned => {
                 (self.backing(ino, &file, of, &reply), FopenFlags::empty())
             }
             // FOPEN_DIRECT_IO goes before: reads come here, and what is mapped is the file.
