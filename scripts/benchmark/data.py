@@ -1,5 +1,5 @@
 """What is timed: captures that are the same in every run, made once and kept in the user's cache folder."""
-import json, os, random, struct, subprocess, sys
+import json, os, random, struct, subprocess, sys, tarfile
 from pathlib import Path
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pcapzst-bench"
@@ -48,9 +48,8 @@ def synthetic(path, size):
             out.write(b"".join(pieces))
 
 
-def ethernet(path):
+def ethernet(data):
     """The packets of a classic pcap file of Ethernet frames: (length on the wire, bytes); none of any other file."""
-    data = path.read_bytes()
     order = {b"\xd4\xc3\xb2\xa1": "<", b"\xa1\xb2\xc3\xd4": ">"}.get(data[:4])
     if order is None or len(data) < 24 or struct.unpack_from(order + "I", data, 20)[0] != 1:
         return
@@ -65,10 +64,12 @@ def ethernet(path):
 
 def real(path, size):
     """The Ethernet packets of tcpdump's own test captures, again and again with later time stamps."""
-    sources = sorted((CACHE.parent / "pcapzst-tests").glob("**/tests/*.pcap"))
-    records = [record for source in sources for record in ethernet(source)]
-    if not records:
-        raise FileNotFoundError("no captures: run scripts/tcpdump-suite first, which fetches them")
+    archive = next((CACHE.parent / "pcapzst-tests/tcpdump-source").glob("tcpdump_*.orig.tar.*"), None)
+    if archive is None:
+        sys.exit("bench: no captures: run scripts/tcpdump-suite first, which fetches them")
+    with tarfile.open(archive) as tar:
+        files = sorted((file for file in tar if file.name.endswith(".pcap")), key=lambda file: file.name)
+        records = [record for file in files for record in ethernet(tar.extractfile(file).read())]
     micros = 0
     with open(path, "wb") as out:
         out.write(HEADER)

@@ -3,10 +3,11 @@
 //! fuser answers with one slice. The answer itself is simple (`fuse_out_header` of `linux/fuse.h`, then the bytes), so one of
 //! several runs is written here, to the same device; fuser's reply object is then not to answer again.
 
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 
-use fuser::{Errno, ReplyData, RequestId};
+use fuser::{ReplyData, RequestId};
+use nix::errno::Errno;
 use nix::sys::uio::writev;
 
 use crate::capture::Pieces;
@@ -34,18 +35,18 @@ impl Device {
             runs if runs.len() > RUNS_MOST => reply.data(&pieces.to_vec()),
             _ => match self.write(unique, pieces) {
                 // Dropped it would answer again. What it holds is one reference to the session's device, which lives as long as
-                // the process.
-                Ok(()) => std::mem::forget(reply),
+                // the process. ENOENT: the reader was killed and waits no more.
+                Ok(()) | Err(Errno::ENOENT) => std::mem::forget(reply),
                 Err(error) => {
                     log::warn!("answering a read of {} bytes: {error}", pieces.len());
-                    reply.error(Errno::EIO);
+                    reply.error(fuser::Errno::EIO);
                 }
             },
         }
     }
 
-    fn write(&self, unique: RequestId, pieces: &Pieces) -> io::Result<()> {
-        let len = u32::try_from(HEADER_LEN + pieces.len()).map_err(io::Error::other)?;
+    fn write(&self, unique: RequestId, pieces: &Pieces) -> Result<(), Errno> {
+        let len = u32::try_from(HEADER_LEN + pieces.len()).map_err(|_| Errno::EOVERFLOW)?;
         let mut header = [0; HEADER_LEN];
         header[..4].copy_from_slice(&len.to_ne_bytes());
         // Bytes 4 to 8: the error, none.
