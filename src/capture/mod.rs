@@ -10,6 +10,7 @@ pub mod decode;
 pub mod error;
 pub mod follow;
 pub mod index;
+pub mod medium;
 pub mod prefetch;
 mod raw;
 mod reach;
@@ -21,6 +22,7 @@ mod state;
 mod survey;
 pub(crate) mod sync;
 mod view;
+mod way;
 pub mod writer;
 mod zst;
 

@@ -4,14 +4,26 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::sys::stat::fstat;
 
+use super::medium::Medium;
 use super::stamp::Stamp;
 
 /// Something that is read at offsets, without a position of its own: a file or a slice.
 pub trait ReadAt: Send + Sync {
     /// Reads up to `buf.len()` bytes at `offset`; the number read, 0 at the end. May read fewer than asked.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// What the bytes lie on that are not in memory.
+    fn medium(&self) -> Medium {
+        Medium::Solid
+    }
+
+    /// Takes a hint about the reads to come, and does not wait. Nothing but time depends on it.
+    fn advise(&self, advice: Advice) {
+        let _ = advice;
+    }
 
     /// Bytes there are now. A file's answer changes while it is written.
     fn len(&self) -> io::Result<u64>;
@@ -27,9 +39,45 @@ pub trait ReadAt: Send + Sync {
     }
 }
 
+/// What reads are to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// Small ones far apart: nothing but what is asked for is to be read.
+    Random,
+    /// Whatever: the system's own guess is as good as any.
+    Normal,
+    /// `len` bytes from `offset` on, soon.
+    WillNeed {
+        /// Offset of the first.
+        offset: u64,
+        /// How many.
+        len: u64,
+    },
+}
+
 impl ReadAt for File {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         FileExt::read_at(self, buf, offset)
+    }
+
+    fn medium(&self) -> Medium {
+        Medium::of(self)
+    }
+
+    fn advise(&self, advice: Advice) {
+        let (offset, len, advice) = match advice {
+            Advice::Random => (0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM),
+            Advice::Normal => (0, 0, PosixFadviseAdvice::POSIX_FADV_NORMAL),
+            Advice::WillNeed { offset, len } => {
+                let (Ok(offset), Ok(len)) = (offset.try_into(), len.try_into()) else {
+                    return;
+                };
+                (offset, len, PosixFadviseAdvice::POSIX_FADV_WILLNEED)
+            }
+        };
+        if let Err(error) = posix_fadvise(self, offset, len, advice) {
+            log::debug!("posix_fadvise: {error}");
+        }
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -70,6 +118,14 @@ impl ReadAt for Vec<u8> {
 impl<R: ReadAt + ?Sized> ReadAt for std::sync::Arc<R> {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         (**self).read_at(buf, offset)
+    }
+
+    fn medium(&self) -> Medium {
+        (**self).medium()
+    }
+
+    fn advise(&self, advice: Advice) {
+        (**self).advise(advice);
     }
 
     fn len(&self) -> io::Result<u64> {

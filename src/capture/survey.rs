@@ -1,10 +1,12 @@
 //! The frame walk over a file: feeds [`Walk`] with small positioned reads.
 //!
 //! One read serves a frame header with the first block header, and one each further block: never more reads than blocks,
-//! and a block's body only as far as a small window reaches into it.
+//! and a block's body only as far as a small window reaches into it. How they reach the disk is decided
+//! by the [`Way`].
 
 use super::error::Error;
 use super::read_at::{ReadAt, read_full};
+use super::way::Way;
 use crate::format::table::Span;
 use crate::format::walk::{Step, Walk, Window};
 use crate::format::{PhysicalOffset, SourceOffset};
@@ -21,6 +23,7 @@ pub(super) struct Survey {
     head: Option<Head>,
     window_at: PhysicalOffset,
     window: Vec<u8>,
+    way: Way,
 }
 
 /// The first bytes of the file, all of them within frames that were walked: they never change but by a new writer.
@@ -130,6 +133,11 @@ impl Survey {
         self.head = Some(head);
     }
 
+    /// Lets readers of `file` have the system's own readahead again, though the walk has not come to its end.
+    pub(super) fn rest(&mut self, file: &dyn ReadAt) {
+        self.way.rest(file);
+    }
+
     /// Whether the bytes read last are the first of the file, and start with `head`.
     pub(super) fn starts_with(&self, head: Head) -> bool {
         self.window_at == PhysicalOffset::ZERO && head.begins(&self.window)
@@ -138,7 +146,11 @@ impl Survey {
     /// Whether the frame at `span` still is there, by its headers. Blocks on one small read a block.
     pub(super) fn still_finds(file: &dyn ReadAt, span: &Span) -> Result<bool, Error> {
         let len = file.len().map_err(Error::io("reading the length"))?;
-        let mut survey = Self::default();
+        let mut survey = Self {
+            // One frame is no walk: what lies behind it is not wanted.
+            way: Way::Sparse,
+            ..Self::default()
+        };
         survey.rewind(span.phys_start, span.src_start, 0);
         match survey.step(file, len) {
             Ok(Step::DataFrame(found)) => Ok(found == *span),
@@ -160,9 +172,14 @@ impl Survey {
                 at: self.window_at,
                 bytes: &self.window,
             };
-            match self.walk.step(physical_len, window)? {
-                Step::Need { at, len } => self.fill(file, at, len)?,
-                step => return Ok(step),
+            let step = self.walk.step(physical_len, window);
+            match step {
+                Ok(Step::Need { at, len }) => self.fill(file, at, len, physical_len)?,
+                Ok(Step::Skipped | Step::HeaderFrame(_) | Step::DataFrame(_)) => return Ok(step?),
+                Ok(Step::Torn(_) | Step::End) | Err(_) => {
+                    self.rest(file);
+                    return Ok(step?);
+                }
             }
         }
     }
@@ -174,7 +191,13 @@ impl Survey {
         self.window.get(start..)?.get(..len)
     }
 
-    fn fill(&mut self, file: &dyn ReadAt, at: PhysicalOffset, len: usize) -> Result<(), Error> {
+    fn fill(
+        &mut self,
+        file: &dyn ReadAt,
+        at: PhysicalOffset,
+        len: usize,
+        physical_len: u64,
+    ) -> Result<(), Error> {
         let ahead = if at == PhysicalOffset::ZERO {
             FIRST_WINDOW
         } else {
@@ -182,7 +205,10 @@ impl Survey {
         };
         self.window_at = at;
         self.window.resize(ahead.max(len), 0);
-        let got = read_full(file, &mut self.window, at.as_u64()).map_err(Error::io("reading"))?;
+        let got = self
+            .way
+            .read(file, &mut self.window, at.as_u64(), physical_len)
+            .map_err(Error::io("reading"))?;
         self.window.truncate(got);
         if got < len {
             // The file shrank between its length and this read; the next look starts from its new length.

@@ -39,6 +39,7 @@ impl Zst {
         };
         let mut survey = self.survey.take();
         let found = index.find(stamp, |kept| self.fitting(engine, &mut survey, kept));
+        survey.rest(&*self.file);
         let Some((kept, header)) = found else {
             *survey = Survey::default();
             return false;
