@@ -80,6 +80,15 @@ pub(crate) fn keep_memory_exact() {
     }
 }
 
+/// Has the allocator give back what was freed in small pieces, too: left alone it keeps all but the end of each arena.
+pub(crate) fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: malloc_trim takes an integer and touches only what is free.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Buffers from here on are mappings of their own.
 #[cfg(target_env = "gnu")]
 const MMAP_THRESHOLD_BYTES: libc::c_int = 64 * 1024;

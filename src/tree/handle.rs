@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::capture_node::Opened;
 use super::inode::Node;
+use super::opened::Opened;
 use super::origin::Stamp;
 use super::scan::Listed;
 use super::way::Seat;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use lru::LruCache;
 
-use super::capture_node::Opened;
+use super::opened::Opened;
 use crate::capture::sync::lock;
 
 /// Memory for frame tables of captures that nobody has open.
@@ -17,6 +17,7 @@ const TOLD_MOST: usize = 4096;
 #[derive(Debug)]
 pub struct Idle {
     most: usize,
+    table_bytes_most: usize,
     /// Counts the captures kept.
     turn: AtomicUsize,
     kept: Mutex<Kept>,
@@ -63,11 +64,12 @@ impl Kept {
 }
 
 impl Idle {
-    /// A list of at most `most` captures.
+    /// A list of at most `most` captures, whatever their tables take up to 16 MiB.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
             most,
+            table_bytes_most: TABLE_BYTES_MOST,
             turn: AtomicUsize::new(0),
             kept: Mutex::default(),
         }
@@ -85,7 +87,7 @@ impl Idle {
             dropped.extend(kept.put(id, capture));
             // One stays whatever its table takes: it is in use at this moment, and would be walked again at once.
             while kept.captures.len() > self.most
-                || kept.captures.len() > 1 && kept.table_bytes > TABLE_BYTES_MOST
+                || kept.captures.len() > 1 && kept.table_bytes > self.table_bytes_most
             {
                 let Some(oldest) = kept.pop_lru() else {
                     break;
@@ -140,5 +142,82 @@ impl Told {
             told.pop_lru();
         }
         is_first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use nix::sys::stat::fstat;
+
+    use super::*;
+    use crate::capture::{Engine, Form, Progress, Source};
+    use crate::format::marker;
+
+    /// A capture of `frames` frames, which its file, this program's own, does not hold: nobody looks there.
+    fn capture(engine: &Arc<Engine>, frames: usize) -> Arc<Opened> {
+        let frame = |content: &[u8]| {
+            let mut compressor = zstd::bulk::Compressor::new(1).expect("a context");
+            compressor.include_checksum(true).expect("an option");
+            compressor.compress(content).expect("room")
+        };
+        let header = *b"\xD4\xC3\xB2\xA1\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\x04\0\x01\0\0\0";
+        let mut bytes = [&marker::FRAME[..], &frame(&header)].concat();
+        bytes.extend(frame(&[0; 16]).repeat(frames));
+        let source = Source::open(
+            Arc::clone(engine),
+            Box::new(bytes),
+            Form::Zst,
+            Progress::Final,
+        )
+        .expect("in memory");
+        assert_eq!(source.facts().frames, frames as u64);
+        let file = File::open("/proc/self/exe").expect("procfs");
+        let stat = fstat(&file).expect("an open file");
+        Arc::new(Opened::new(source, Arc::new(file), &stat))
+    }
+
+    fn kept(idle: &Idle) -> Vec<u64> {
+        let mut ids: Vec<_> = lock(&idle.kept)
+            .captures
+            .iter()
+            .map(|(id, _)| *id)
+            .collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    #[test]
+    fn tables_of_idle_captures_stay_within_their_bytes_and_the_one_in_use_stays() {
+        let engine = Arc::new(Engine::default());
+        let idle = Idle {
+            table_bytes_most: 300_000,
+            ..Idle::new(64)
+        };
+        // 8192 frames of 16 bytes are 128 KiB.
+        for id in 1..=5 {
+            idle.keep(id, &capture(&engine, 8192));
+        }
+        assert_eq!(kept(&idle), [4, 5]);
+        let large = capture(&engine, 20_000);
+        assert!(large.source.table_bytes() > 300_000);
+        idle.keep(6, &large);
+        assert_eq!(kept(&idle), [6]);
+        idle.keep(7, &capture(&engine, 1));
+        assert_eq!(kept(&idle), [7]);
+    }
+
+    #[test]
+    fn captures_are_kept_up_to_the_number_of_descriptors_and_let_go_of_at_once() {
+        let engine = Arc::new(Engine::default());
+        let idle = Idle::new(3);
+        let opened = capture(&engine, 1);
+        for id in [1, 2, 3, 1, 4] {
+            idle.keep(id, &opened);
+        }
+        assert_eq!(kept(&idle), [1, 3, 4]);
+        idle.clear();
+        assert_eq!(Arc::strong_count(&opened), 1);
     }
 }

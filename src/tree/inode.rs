@@ -4,7 +4,9 @@
 //! and through a rename or compression, and another capture under the same name gets another one. Folders and files have
 //! numbers of different ranges. A node lives as long as the kernel's lookup count, or an open handle, holds it.
 
-use std::collections::HashMap;
+mod named;
+
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -12,10 +14,12 @@ use std::sync::{Arc, Mutex};
 
 use lru::LruCache;
 
+use self::named::{InFolder, Named};
 use super::capture_node::CaptureNode;
 use super::origin::join;
 use crate::capture::sync::lock;
 use crate::format::FileId;
+use crate::sys;
 
 /// The root folder's number, given by FUSE.
 pub const ROOT: u64 = 1;
@@ -27,6 +31,8 @@ const FOLDER_BIT: u64 = 1 << 61;
 /// Numbers that were promoted in place and are kept though the kernel forgot them, some hundred bytes each; the longest
 /// unused goes first.
 const PROMOTED_MOST: usize = 4096;
+/// So many nodes at least were known at a time before it is worth while to give memory back to the system.
+const GIVEN_BACK_LEAST: usize = 4096;
 
 /// What a number stands for, beside the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,19 +114,35 @@ pub struct Nodes {
 #[derive(Debug)]
 struct Known {
     by_id: HashMap<u64, Counted>,
-    /// The number that a name leads to now. Older ones of the same name live on in `by_id` only.
-    by_name: HashMap<(u64, OsString), u64>,
+    /// The node that a name leads to now. Older ones of the same name live on in `by_id` only.
+    by_name: HashSet<Named>,
     /// Of forgotten nodes that were promoted in place: number and `FileId`, by parent and name.
     promoted: LruCache<(u64, OsString), (u64, FileId)>,
+    /// The most nodes known at a time since memory was given back.
+    most: usize,
 }
 
 impl Default for Known {
     fn default() -> Self {
         Self {
             by_id: HashMap::new(),
-            by_name: HashMap::new(),
+            by_name: HashSet::new(),
             promoted: LruCache::unbounded(),
+            most: 0,
         }
+    }
+}
+
+impl Known {
+    /// Shrinks to what is left, once most of many nodes are forgotten; whether it did. The kernel forgets when memory is short.
+    fn shrink(&mut self) -> bool {
+        let is_due = self.most >= GIVEN_BACK_LEAST && self.by_id.len() < self.most / 4;
+        if is_due {
+            self.most = self.by_id.len();
+            self.by_id.shrink_to_fit();
+            self.by_name.shrink_to_fit();
+        }
+        is_due
     }
 }
 
@@ -163,36 +185,32 @@ impl Nodes {
     #[must_use]
     pub fn named(&self, parent: u64, name: &OsStr) -> Option<Arc<Node>> {
         let known = lock(&self.known);
-        let id = known.by_name.get(&(parent, name.to_owned()))?;
-        known.by_id.get(id).map(|counted| Arc::clone(&counted.node))
+        let named = known.by_name.get(&(parent, name) as &dyn InFolder)?;
+        Some(Arc::clone(&named.0))
     }
 
     /// The number of `name` in `parent` if a node is known for it.
     #[must_use]
     pub fn known_id(&self, parent: u64, name: &OsStr) -> Option<u64> {
-        lock(&self.known)
-            .by_name
-            .get(&(parent, name.to_owned()))
-            .copied()
+        let known = lock(&self.known);
+        let named = known.by_name.get(&(parent, name) as &dyn InFolder)?;
+        Some(named.0.id)
     }
 
     /// Counts one more look-up of `node`, whose reply is about to be sent, and makes its name lead to it.
     pub fn count_lookup(&self, node: &Arc<Node>) {
-        let Some(parent) = &node.parent else {
+        if node.id == ROOT {
             return;
-        };
+        }
         let mut known = lock(&self.known);
-        known
-            .by_id
-            .entry(node.id)
-            .or_insert_with(|| Counted {
-                node: Arc::clone(node),
-                lookups: 0,
-            })
-            .lookups += 1;
-        known
-            .by_name
-            .insert((parent.id, node.name.clone()), node.id);
+        let counted = known.by_id.entry(node.id).or_insert_with(|| Counted {
+            node: Arc::clone(node),
+            lookups: 0,
+        });
+        counted.lookups += 1;
+        let node = Arc::clone(&counted.node);
+        known.by_name.replace(Named(node));
+        known.most = known.most.max(known.by_id.len());
     }
 
     /// Takes `lookups` back; the node is dropped once none is left.
@@ -207,19 +225,28 @@ impl Nodes {
             return;
         }
         let node = known.by_id.remove(&id).map(|counted| counted.node);
-        if let Some(node) = node
-            && let Some(parent) = &node.parent
-        {
-            let name = (parent.id, node.name.clone());
-            if known.by_name.get(&name) == Some(&id) {
-                known.by_name.remove(&name);
+        if let Some(node) = node {
+            let name = (node.parent_id(), &*node.name);
+            let name: &dyn InFolder = &name;
+            if known
+                .by_name
+                .get(name)
+                .is_some_and(|named| named.0.id == id)
+            {
+                known.by_name.remove(name);
             }
             if let Some(file_id) = promoted {
+                let name = (node.parent_id(), node.name.clone());
                 known.promoted.put(name, (id, file_id));
                 if known.promoted.len() > PROMOTED_MOST {
                     known.promoted.pop_lru();
                 }
             }
+        }
+        let is_less = known.shrink();
+        drop(known);
+        if is_less {
+            sys::give_back_memory();
         }
     }
 

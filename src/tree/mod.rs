@@ -10,6 +10,7 @@ pub mod handle;
 pub mod idle;
 pub mod inode;
 pub mod name;
+pub mod opened;
 pub mod origin;
 mod resolve;
 pub mod scan;

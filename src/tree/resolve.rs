@@ -8,10 +8,11 @@ use nix::errno::Errno;
 use nix::sys::stat::FileStat;
 
 use super::Tree;
-use super::capture_node::{CaptureNode, Opened};
+use super::capture_node::CaptureNode;
 use super::errno::Failure;
 use super::handle::FileHandle;
 use super::inode::{Identity, Node, NodeKind};
+use super::opened::Opened;
 use super::origin::{Origin, Stamp, is_file, is_folder, join};
 use super::scan::{Found, Shown, find, other_forms};
 use super::stats::Event;
