@@ -1,7 +1,6 @@
 //! The mounted tree: names, inodes, handles and attributes over captures, in our own types.
 //!
-//! Every operation that FUSE asks for is a method of [`Tree`], which tests call without a mount. Errors become an errno in
-//! [`errno`] alone.
+//! All that FUSE asks for is a method of [`Tree`], which tests call without a mount; errors become an errno in [`errno`].
 
 pub mod attr;
 pub mod capture_node;
