@@ -47,6 +47,8 @@ pub(super) struct Trial {
     /// Physical offset of the first of them.
     start: u64,
     waited: Duration,
+    /// The one that took longest. It does not count: virtual disks stop for some milliseconds now and then.
+    longest: Duration,
 }
 
 impl Way {
@@ -106,7 +108,7 @@ impl Trial {
         let is_slow = is_whole
             && passed.is_some_and(|passed| {
                 u128::from(passed) * Duration::from_secs(1).as_nanos()
-                    < u128::from(PASSED_LEAST) * self.waited.as_nanos()
+                    < u128::from(PASSED_LEAST) * (self.waited - self.longest).as_nanos()
             });
         // A walk that went back starts over, too.
         if self.reads == 0 || is_whole || passed.is_none() {
@@ -121,6 +123,7 @@ impl Trial {
     fn note(&mut self, waited: Duration) {
         self.reads += 1;
         self.waited += waited;
+        self.longest = self.longest.max(waited);
     }
 }
 
@@ -165,12 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn a_few_slow_reads_are_no_slow_medium_and_each_trial_stands_alone() {
+    fn one_long_read_is_no_slow_medium_and_each_trial_stands_alone() {
         let mut trial = Trial::default();
         for number in 0..u64::from(TRIAL_READS) * 4 {
             assert!(!trial.is_slow(number * STRIDE));
             let is_first = number.is_multiple_of(u64::from(TRIAL_READS));
-            trial.note(Duration::from_micros(if is_first { 4000 } else { 10 }));
+            trial.note(Duration::from_micros(if is_first { 100_000 } else { 100 }));
         }
     }
 
