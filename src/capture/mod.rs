@@ -16,13 +16,14 @@ mod raw;
 mod reach;
 pub mod read_at;
 pub mod report;
+mod route;
 pub mod source;
 pub mod stamp;
 mod state;
 mod survey;
 pub(crate) mod sync;
 mod view;
-mod way;
+
 pub mod writer;
 mod zst;
 

@@ -2,11 +2,11 @@
 //!
 //! One read serves a frame header with the first block header, and one each further block: never more reads than blocks,
 //! and a block's body only as far as a small window reaches into it. How they reach the disk is decided
-//! by the [`Way`].
+//! by the [`Route`].
 
 use super::error::Error;
 use super::read_at::{ReadAt, read_full};
-use super::way::Way;
+use super::route::Route;
 use crate::format::table::Span;
 use crate::format::walk::{Step, Walk, Window};
 use crate::format::{PhysicalOffset, SourceOffset};
@@ -23,7 +23,7 @@ pub(super) struct Survey {
     head: Option<Head>,
     window_at: PhysicalOffset,
     window: Vec<u8>,
-    way: Way,
+    route: Route,
 }
 
 /// The first bytes of the file, all of them within frames that were walked: they never change but by a new writer.
@@ -135,7 +135,7 @@ impl Survey {
 
     /// Lets readers of `file` have the system's own readahead again, though the walk has not come to its end.
     pub(super) fn rest(&mut self, file: &dyn ReadAt) {
-        self.way.rest(file);
+        self.route.rest(file);
     }
 
     /// Whether the bytes read last are the first of the file, and start with `head`.
@@ -148,7 +148,7 @@ impl Survey {
         let len = file.len().map_err(Error::io("reading the length"))?;
         let mut survey = Self {
             // One frame is no walk: what lies behind it is not wanted.
-            way: Way::Sparse,
+            route: Route::Sparse,
             ..Self::default()
         };
         survey.rewind(span.phys_start, span.src_start, 0);
@@ -206,7 +206,7 @@ impl Survey {
         self.window_at = at;
         self.window.resize(ahead.max(len), 0);
         let got = self
-            .way
+            .route
             .read(file, &mut self.window, at.as_u64(), physical_len)
             .map_err(Error::io("reading"))?;
         self.window.truncate(got);

@@ -12,9 +12,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::sys::stat::FileStat;
 
-use super::capture_node::{Caching, Opened};
+use super::capture_node::Caching;
 use super::errno::Failure;
 use super::handle::FileHandle;
+use super::opened::Opened;
 use super::stats::Event;
 use super::{State, Tree};
 use crate::capture::sync::lock;

@@ -6,7 +6,7 @@
 //! less than skipping it: the kernel is told to bring what the walk will pass, [`AHEAD`] bytes at a time, many requests at
 //! once. What was measured is in docs/PERFORMANCE.md, "Walking cold disks".
 //!
-//! What a read gives does not depend on the way, and neither does what memory answers.
+//! What a read gives does not depend on the route, and neither does what memory answers.
 
 use std::io;
 use std::mem;
@@ -26,9 +26,9 @@ const TRIAL_READS: u32 = 32;
 /// read through, reading through is no loss; the double of that leaves room for what virtual disks give.
 const PASSED_LEAST: u64 = 512 * 1024 * 1024;
 
-/// The way of one walk.
+/// The route of one walk.
 #[derive(Debug, Default)]
-pub(super) enum Way {
+pub(super) enum Route {
     /// Nothing was read yet, or the walk has rested.
     #[default]
     Open,
@@ -51,7 +51,7 @@ pub(super) struct Trial {
     longest: Duration,
 }
 
-impl Way {
+impl Route {
     /// Fills `buf` from physical offset `at` on, as far as the file reaches, which has `physical_len` bytes; the number read.
     /// Blocks on the disk.
     pub(super) fn read(
