@@ -108,7 +108,7 @@ impl Trial {
         let is_slow = is_whole
             && passed.is_some_and(|passed| {
                 u128::from(passed) * Duration::from_secs(1).as_nanos()
-                    < u128::from(PASSED_LEAST) * (self.waited - self.longest).as_nanos()
+                    < u128::from(PASSED_LEAST) * self.waited.saturating_sub(self.longest).as_nanos()
             });
         // A walk that went back starts over, too.
         if self.reads == 0 || is_whole || passed.is_none() {
