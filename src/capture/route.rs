@@ -3,8 +3,9 @@
 //! A walk wants a few bytes every 100 KB or so. On a disk without moving parts it reads just those, and says so first: left
 //! to itself the kernel takes it for a reader in a row, since one body is read for the FileId, and where its readahead is
 //! large it reads everything. Where each read costs a round trip, or a disk has to turn, reading all that lies between costs
-//! less than skipping it: the kernel is told to bring what the walk will pass, [`AHEAD`] bytes at a time, many requests at
-//! once. What was measured is in docs/PERFORMANCE.md, "Walking cold disks".
+//! less than skipping it. Over a network the kernel is told to bring what the walk will pass, [`AHEAD`] bytes at a time, many
+//! requests at once; of a disk that turns the walk reads what it passes, as a copy does. What was measured is in
+//! docs/PERFORMANCE.md, "Walking cold disks".
 //!
 //! What a read gives does not depend on the route, and neither does what memory answers.
 
@@ -20,6 +21,8 @@ pub(super) const AHEAD: u64 = 4 * 1024 * 1024;
 /// Bytes asked for at once. The kernel cuts a larger request off at its readahead, which is 128 KiB unless somebody raised
 /// it (mm/readahead.c, `force_page_cache_ra`).
 const PIECE: u64 = 128 * 1024;
+/// Bytes read at once where the walk reads what it passes: enough for the kernel's readahead to go on, whatever its size.
+const PASS: usize = 256 * 1024;
 /// Reads after which a medium that was not known is judged.
 const TRIAL_READS: u32 = 32;
 /// Bytes a second that the walk must pass while it waits for these reads. Below what a disk that turns gives when it is
@@ -36,8 +39,18 @@ pub(super) enum Route {
     Sparse,
     /// From header to header, until that is found slow.
     Tried(Trial),
-    /// Straight through; what lies before this physical offset was asked for, or is behind the walk.
+    /// Straight through, many requests at a time; what lies before this physical offset was asked for, or is behind the walk.
     Through(u64),
+    /// Straight through, as a reader in a row.
+    Reading(Reader),
+}
+
+/// Reads what a walk passes, for the kernel's readahead to work as it does for a copy.
+#[derive(Debug)]
+pub(super) struct Reader {
+    /// Physical offset up to which it was read, or from which on it will be.
+    read: u64,
+    scratch: Vec<u8>,
 }
 
 /// What the last reads took on a medium that is not known.
@@ -83,10 +96,12 @@ impl Route {
                 return got;
             }
             file.advise(Advice::Normal);
-            *self = Self::Through(at);
+            *self = Self::Reading(Reader::new(at));
         }
-        if let Self::Through(asked) = self {
-            *asked = bring(file, *asked, at, physical_len);
+        match self {
+            Self::Through(asked) => *asked = bring(file, *asked, at, physical_len),
+            Self::Reading(reader) => reader.pass(file, at + buf.len() as u64),
+            Self::Open | Self::Sparse | Self::Tried(_) => {}
         }
         read_full(file, buf, at)
     }
@@ -124,6 +139,29 @@ impl Trial {
         self.reads += 1;
         self.waited += waited;
         self.longest = self.longest.max(waited);
+    }
+}
+
+impl Reader {
+    fn new(at: u64) -> Self {
+        Self {
+            read: at,
+            scratch: vec![0; PASS],
+        }
+    }
+
+    /// Reads on up to `end`. What cannot be read is for the walk's own read to tell, if it lies there.
+    fn pass(&mut self, file: &dyn ReadAt, end: u64) {
+        if end.saturating_sub(self.read) > AHEAD {
+            // The walk has jumped.
+            self.read = end;
+        }
+        while self.read < end {
+            match read_full(file, &mut self.scratch, self.read) {
+                Ok(len) if len > 0 => self.read += len as u64,
+                _ => break,
+            }
+        }
     }
 }
 
@@ -175,6 +213,44 @@ mod tests {
             let is_first = number.is_multiple_of(u64::from(TRIAL_READS));
             trial.note(Duration::from_micros(if is_first { 100_000 } else { 100 }));
         }
+    }
+
+    /// Bytes without end, and how often each part was read.
+    #[derive(Default)]
+    struct Noted(std::sync::Mutex<Vec<(u64, usize)>>);
+
+    impl ReadAt for Noted {
+        fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+            let mut reads = crate::capture::sync::lock(&self.0);
+            reads.push((offset, buf.len()));
+            Ok(buf.len())
+        }
+
+        fn len(&self) -> io::Result<u64> {
+            Ok(u64::MAX)
+        }
+    }
+
+    #[test]
+    fn what_is_passed_is_read_once_in_a_row_and_a_jump_is_not_passed() {
+        let file = Noted::default();
+        let mut reader = Reader::new(1000);
+        for number in 0..20 {
+            reader.pass(&file, 1512 + number * STRIDE);
+        }
+        let reads = file.0.into_inner().expect("no panic");
+        let whole = |number: usize| (1000 + (number * PASS) as u64, PASS);
+        assert_eq!(reads, (0..reads.len()).map(whole).collect::<Vec<_>>());
+        assert_eq!(
+            reads.len() as u64,
+            (19 * STRIDE + 512).div_ceil(PASS as u64)
+        );
+        let file = Noted::default();
+        reader.pass(&file, 1 << 40);
+        assert_eq!(file.0.into_inner().expect("no panic"), []);
+        let file = Noted::default();
+        reader.pass(&file, (1 << 40) + STRIDE);
+        assert_eq!(file.0.into_inner().expect("no panic"), [(1 << 40, PASS)]);
     }
 
     #[test]
