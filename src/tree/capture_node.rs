@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use nix::sys::stat::FileStat;
 
@@ -27,7 +27,8 @@ pub struct CaptureNode {
     seen: Mutex<Seen>,
     /// Somebody reads the growing capture through the page cache: by mmap, splice or sendfile.
     is_mapped: AtomicBool,
-    ways: Arc<Ways>,
+    /// Made with the first handle: most captures are looked at and never opened.
+    ways: OnceLock<Arc<Ways>>,
 }
 
 /// What was last seen.
@@ -72,7 +73,7 @@ impl CaptureNode {
                 told_size: 0,
             }),
             is_mapped: AtomicBool::new(false),
-            ways: Arc::default(),
+            ways: OnceLock::new(),
         }
     }
 
@@ -89,7 +90,7 @@ impl CaptureNode {
 
     /// What its open handles do.
     pub(super) fn ways(&self) -> &Arc<Ways> {
-        &self.ways
+        self.ways.get_or_init(Arc::default)
     }
 
     /// What was last seen of it.
