@@ -108,6 +108,39 @@ impl Lane {
         has_room
     }
 
+    /// Has `job` done by the calling thread before this returns; but where a job with the same `key` came before, by a
+    /// thread of the lane behind that one.
+    pub(crate) fn run_here(&self, key: Option<u64>, job: impl FnOnce() + Send + 'static) {
+        let Some(key) = key else {
+            return contain(job);
+        };
+        {
+            let mut queue = lock(&self.shared.queue);
+            if let Some(behind) = queue.behind.get_mut(&key) {
+                behind.push_back(Box::new(job));
+                queue.waiting += 1;
+                return;
+            }
+            queue.behind.insert(key, VecDeque::new());
+        }
+        contain(job);
+        let mut queue = lock(&self.shared.queue);
+        if !queue.has_behind(key) || self.has_thread(&mut queue) {
+            queue.next_of(key);
+            drop(queue);
+            self.shared.changed.notify_one();
+            return;
+        }
+        // No thread is to be had: what came meanwhile is done here too.
+        while let Some(work) = queue.behind.get_mut(&key).and_then(VecDeque::pop_front) {
+            queue.waiting -= 1;
+            drop(queue);
+            contain(work);
+            queue = lock(&self.shared.queue);
+        }
+        queue.behind.remove(&key);
+    }
+
     fn push(&self, key: Option<u64>, work: Work) {
         let mut queue = lock(&self.shared.queue);
         if queue.waiting >= QUEUE_MOST && key.is_none() {
@@ -119,6 +152,21 @@ impl Lane {
             queue.waiting += 1;
             return;
         }
+        if !self.has_thread(&mut queue) {
+            drop(queue);
+            return contain(work);
+        }
+        if let Some(key) = key {
+            queue.behind.insert(key, VecDeque::new());
+        }
+        queue.jobs.push_back(Job { key, work });
+        queue.waiting += 1;
+        drop(queue);
+        self.shared.changed.notify_one();
+    }
+
+    /// Whether there is a thread for one more job; starts one where none is idle.
+    fn has_thread(&self, queue: &mut Queue) -> bool {
         let wants_thread = queue.idle <= queue.jobs.len() && queue.threads < self.threads_most;
         if wants_thread {
             let shared = Arc::clone(&self.shared);
@@ -128,18 +176,9 @@ impl Lane {
                 .spawn(move || shared.work());
             if spawned.is_ok() {
                 queue.threads += 1;
-            } else if queue.threads == 0 {
-                drop(queue);
-                return contain(work);
             }
         }
-        if let Some(key) = key {
-            queue.behind.insert(key, VecDeque::new());
-        }
-        queue.jobs.push_back(Job { key, work });
-        queue.waiting += 1;
-        drop(queue);
-        self.shared.changed.notify_one();
+        queue.threads > 0
     }
 }
 
@@ -167,6 +206,12 @@ impl Shared {
 }
 
 impl Queue {
+    fn has_behind(&self, key: u64) -> bool {
+        self.behind
+            .get(&key)
+            .is_some_and(|behind| !behind.is_empty())
+    }
+
     /// Queues the next job of `key`, of which one has just been done: behind those of others.
     fn next_of(&mut self, key: u64) {
         match self.behind.get_mut(&key).and_then(VecDeque::pop_front) {
@@ -224,6 +269,33 @@ mod tests {
         release.send(()).expect("still there");
         let order: Vec<i32> = outcome.iter().take(100).collect();
         assert_eq!(order, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_job_done_here_comes_behind_those_of_its_key_and_before_those_that_come_meanwhile() {
+        let lane = Lane::new("test", 2);
+        let (done, outcome) = mpsc::channel();
+        let (inner, first) = (lane.clone(), done.clone());
+        lane.run_here(Some(1), move || {
+            let second = first.clone();
+            inner.run_here(Some(1), move || second.send(2).expect("received"));
+            first.send(1).expect("received");
+        });
+        assert_eq!(outcome.recv(), Ok(1));
+        assert_eq!(outcome.recv(), Ok(2));
+        let (release, blocked) = mpsc::channel::<()>();
+        lane.run_behind(1, move || blocked.recv().expect("released"));
+        let third = done.clone();
+        lane.run_here(Some(1), move || third.send(3).expect("received"));
+        assert_eq!(outcome.try_recv(), Err(mpsc::TryRecvError::Empty));
+        release.send(()).expect("still there");
+        assert_eq!(outcome.recv(), Ok(3));
+        let caller = thread::current().id();
+        lane.run_here(None, move || assert_eq!(thread::current().id(), caller));
+        assert!(
+            lock(&lane.shared.queue).behind.len() <= 1,
+            "no key is left behind"
+        );
     }
 
     #[test]

@@ -67,7 +67,7 @@ const QUOTED: &str = r"
     facts/attributes.rs: a_file_of_holes_has_a_block
 - [S22] `st_blksize` is 262144.
     facts/attributes.rs: the_rest_is_the_physical_files_without_write_bits
-- [S23] A folder has link count 1 and size 0, and its times follow the source folder's.
+- [S23] A folder has link count 1 and size 0, and its times follow the source folder's; the kernel may keep them for two of its ticks (8 ms), except for a `statx` with AT_STATX_FORCE_SYNC.
     facts/attributes.rs: a_folder_has_size_0_and_the_source_folders_times
 - [S24] `statfs` gives the numbers of the source's file system, with a name length of 255.
     attributes.rs: the_file_systems_numbers_are_the_sources

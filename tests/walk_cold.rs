@@ -17,8 +17,9 @@ use std::sync::{Arc, Mutex};
 use common::frames::{BLOCK_MAX, Handmade, Marked};
 use common::pcap::{Magic, Pcap};
 use pcapzst::capture::medium::Medium;
+use pcapzst::capture::prefetch::Keeps;
 use pcapzst::capture::read_at::{Advice, ReadAt};
-use pcapzst::capture::{Engine, Facts, Form, Progress, Source, State};
+use pcapzst::capture::{Engine, Facts, Form, OnFault, Progress, Source, State};
 
 /// The most that a walk has brought ahead of itself.
 const AHEAD: u64 = 4 << 20;
@@ -76,11 +77,27 @@ impl Cold {
         offset..end.min(self.bytes.len() as u64)
     }
 
-    fn open(self: &Arc<Self>) -> Facts {
+    fn source(self: &Arc<Self>) -> Source {
         let engine = Arc::new(Engine::default());
         let file = Box::new(Arc::clone(self));
-        let source = Source::open(engine, file, Form::Zst, Progress::Final).unwrap();
-        source.facts()
+        Source::open(engine, file, Form::Zst, Progress::Final).unwrap()
+    }
+
+    fn open(self: &Arc<Self>) -> Facts {
+        self.source().facts()
+    }
+
+    /// What is brought for one who reads the first `len` source bytes in a row.
+    fn brought_for_reader(self: &Arc<Self>, len: u64) -> Vec<Range<u64>> {
+        const STEP: usize = 64 * 1024;
+        let source = self.source();
+        *self.seen.lock().unwrap() = Seen::default();
+        let pattern = Arc::default();
+        for offset in (0..len).step_by(STEP) {
+            source.read_ahead(&pattern, offset, STEP, Keeps::Frames);
+            source.read(offset, STEP, OnFault::Fail).unwrap();
+        }
+        std::mem::take(&mut self.seen.lock().unwrap().brought)
     }
 }
 
@@ -181,6 +198,23 @@ fn a_cold_walk_on_a_remote_disk_brings_each_byte_once_before_it_comes_there() {
     assert_eq!(most.max(), Some(128 * 1024));
     // The first bytes, and the first block's body.
     assert!(seen.reads.len() <= 2, "{:?}", seen.reads);
+}
+
+#[test]
+fn frames_ahead_of_a_reader_are_brought_over_a_network_and_from_nowhere_else() {
+    let remote = Cold::new(capture(), Medium::Remote);
+    let brought = remote.brought_for_reader(1 << 20);
+    let furthest = brought.iter().map(|range| range.end).max().unwrap();
+    assert!(furthest > 2 << 20, "{furthest}");
+    assert!(
+        brought
+            .iter()
+            .all(|range| range.end - range.start <= 128 * 1024)
+    );
+    for medium in [Medium::Solid, Medium::Unknown] {
+        let near = Cold::new(capture(), medium);
+        assert_eq!(near.brought_for_reader(1 << 20), [], "{medium:?}");
+    }
 }
 
 #[test]

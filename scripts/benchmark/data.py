@@ -22,7 +22,7 @@ def note(text):
 
 
 def synthetic(path, size):
-    """A capture of about 1.5:1: every second packet is noise, every other one text."""
+    """A capture of about 1.5:1: some packets are noise, the others text."""
     rng = random.Random(2026)
     letters = b"abcdefghijklmnopqrstuvwxyz"
     words = [bytes(rng.choices(letters, k=rng.randint(3, 9))) for _ in range(2000)]
@@ -35,7 +35,7 @@ def synthetic(path, size):
             for _ in range(min(4000, size // 700)):
                 length = rng.randint(60, 1400)
                 micros += rng.randint(1, 500)
-                if rng.random() < 0.5:
+                if rng.random() < 0.42:
                     payload = rng.randbytes(length)
                 else:
                     text = rng.choice(texts)

@@ -165,6 +165,8 @@ def listing(bench):
     skeleton(bench.pcapzst, one, folder / "0.pcap.zst")
     for number in range(1, bench.options.listed):
         quiet("cp", "--sparse=always", folder / "0.pcap.zst", folder / f"{number}.pcap.zst")
+    # Or the disk is still busy with them.
+    os.sync()
     took = {"after a remount": [], "again": [], "first": []}
     for _ in range(bench.options.rounds):
         shutil.rmtree(index)

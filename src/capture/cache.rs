@@ -60,6 +60,8 @@ struct State {
     /// Buffers of dropped frames, and what they are charged in total.
     spare: Vec<Buffer>,
     spare_bytes: u64,
+    /// The size class of which buffers run short while the budget has room.
+    short_of: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -123,6 +125,7 @@ impl Cache {
                     used_bytes: 0,
                     spare: Vec::new(),
                     spare_bytes: 0,
+                    short_of: None,
                 }),
                 freed: Condvar::new(),
                 counters: Counters::default(),

@@ -21,9 +21,9 @@ use super::stamp::Stamp;
 use super::sync::lock;
 use crate::lane::Lane;
 
-/// The default of the most bytes that all entries take together: 256 MiB are 65,536 captures of up to 600 frames each, or 40
-/// million frames.
-pub const INDEX_BYTES: u64 = 256 * 1024 * 1024;
+/// The default of the most bytes that all entries take together: 1 GiB are 262,144 captures of up to 600 frames each, or 160
+/// million frames: 37,000 captures of 1 GiB.
+pub const INDEX_BYTES: u64 = 1024 * 1024 * 1024;
 /// Frames that make an entry worth its file: a warm walk over fewer takes less than reading, checking and writing one, and
 /// on a cold disk the walk reads no more places than a few readaheads cover.
 pub(super) const FRAMES_LEAST: usize = 64;

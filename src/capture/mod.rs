@@ -28,6 +28,7 @@ pub mod writer;
 mod zst;
 
 use std::num::NonZero;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -105,6 +106,15 @@ impl Engine {
     pub fn finish(&self, patience: Duration) {
         if let Some(index) = &self.index {
             index.finish(patience);
+        }
+    }
+
+    /// Has buffers made ready for the next decodes, if they run short. Never blocks.
+    fn prepare(self: &Arc<Self>) {
+        if self.cache.is_short() {
+            let engine = Arc::clone(self);
+            self.ahead
+                .run_within(self.ahead_waiting, move || engine.cache.prepare());
         }
     }
 

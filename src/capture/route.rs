@@ -11,6 +11,7 @@
 
 use std::io;
 use std::mem;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::medium::Medium;
@@ -169,16 +170,23 @@ impl Reader {
 fn bring(file: &dyn ReadAt, asked: u64, at: u64, physical_len: u64) -> u64 {
     let end = at.saturating_add(AHEAD).min(physical_len);
     // Behind what was asked for lies a jump ahead; far before it, a walk that went back.
-    let mut asked = if asked < at || asked > end { at } else { asked };
+    let asked = if asked < at || asked > end { at } else { asked };
     // Half of it at a time, so that one half is on its way while the walk is in the other.
-    if asked - at < AHEAD / 2 {
-        while asked < end {
-            let len = (PIECE - asked % PIECE).min(end - asked);
-            file.advise(Advice::WillNeed { offset: asked, len });
-            asked += len;
-        }
+    if asked - at >= AHEAD / 2 {
+        return asked;
     }
-    asked
+    bring_all(file, asked..end);
+    end
+}
+
+/// Has the kernel bring the bytes of `range`, many requests at once.
+pub(super) fn bring_all(file: &dyn ReadAt, range: Range<u64>) {
+    let mut asked = range.start;
+    while asked < range.end {
+        let len = (PIECE - asked % PIECE).min(range.end - asked);
+        file.advise(Advice::WillNeed { offset: asked, len });
+        asked += len;
+    }
 }
 
 #[cfg(test)]

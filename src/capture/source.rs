@@ -271,7 +271,11 @@ impl Source {
     pub fn read(&self, offset: u64, len: usize, on_fault: OnFault) -> Result<Bytes, Error> {
         match &self.kind {
             Kind::Raw(raw) => raw.read(self.progress(), offset, len, on_fault),
-            Kind::Zst(zst) => zst.read(&self.engine, self.progress(), offset, len, on_fault),
+            Kind::Zst(zst) => {
+                let bytes = zst.read(&self.engine, self.progress(), offset, len, on_fault);
+                self.engine.prepare();
+                bytes
+            }
         }
     }
 
@@ -279,7 +283,11 @@ impl Source {
     pub fn read_pieces(&self, offset: u64, len: usize, on_fault: OnFault) -> Result<Pieces, Error> {
         match &self.kind {
             Kind::Raw(_) => self.read(offset, len, on_fault).map(Pieces::from),
-            Kind::Zst(zst) => zst.read_pieces(&self.engine, self.progress(), offset, len, on_fault),
+            Kind::Zst(zst) => {
+                let pieces = zst.read_pieces(&self.engine, self.progress(), offset, len, on_fault);
+                self.engine.prepare();
+                pieces
+            }
         }
     }
 

@@ -89,6 +89,15 @@ impl Table {
         }
     }
 
+    /// As [`Self::new`], with room for the first `frames`, as far as that is not much.
+    #[must_use]
+    pub fn with_room(start: SourceOffset, frames: usize) -> Self {
+        Self {
+            chunks: vec![Vec::with_capacity(frames.min(CHUNK))],
+            end: start,
+        }
+    }
+
     /// Frames held.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -1,8 +1,9 @@
 //! FUSE requests as calls on the tree. Each operation translates, hands over and returns.
 //!
-//! The loops that call in here take every request of the mount. What may touch the disk or decode goes to a lane: reads to
-//! one, everything about names and attributes to another, so that neither slow reads nor slow walks hold up an `ls`. A
-//! read whose frame is decoded already is answered at once.
+//! The loops that call in here take every request of the mount. What may touch the disk or decode is done by the loop
+//! itself only while another one is free to take the next request; else it goes to a lane: reads to one, everything about
+//! names and attributes to another, so that neither slow reads nor slow walks hold up an `ls`. A read whose frame is decoded
+//! already is answered at once.
 
 use std::ffi::OsStr;
 use std::io;
@@ -16,6 +17,7 @@ use fuser::{
     ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
 };
 
+use super::loops::Loops;
 use super::passthrough::Passthrough;
 use super::reply::{errno, file_attr, fill, lifetime};
 use super::teller::Teller;
@@ -45,22 +47,25 @@ pub struct Adapter {
     /// One thread: dropping pages waits for reads in flight, so nobody who answers requests may do it, and sizes are told
     /// in the order in which their pages went.
     pages: Lane,
+    loops: Loops,
     passthrough: Arc<Passthrough>,
     notifier: Arc<OnceLock<Notifier>>,
     device: Arc<Device>,
 }
 
 impl Adapter {
-    /// An adapter over `tree`, which drops the kernel's pages through `notifier` once that is set.
+    /// An adapter over `tree` for so many `loops`, which drops the kernel's pages through `notifier` once that is set.
     #[must_use]
     pub fn new(
         tree: Arc<Tree>,
+        loops: usize,
         passthrough: Passthrough,
         notifier: Arc<OnceLock<Notifier>>,
         device: OwnedFd,
     ) -> Self {
         Self {
             tree,
+            loops: Loops::new(loops),
             passthrough: Arc::new(passthrough),
             pages: Lane::new("pcapzst-pages", 1),
             notifier,
@@ -70,16 +75,26 @@ impl Adapter {
         }
     }
 
+    /// Has `job` done behind those of the same `key` on `lane`: by the calling loop while another one is free, else by a
+    /// thread of the lane.
+    fn on(&self, lane: &Lane, key: Option<u64>, job: impl FnOnce() + Send + 'static) {
+        match (self.loops.take(), key) {
+            (Some(_busy), key) => lane.run_here(key, job),
+            (None, Some(key)) => lane.run_behind(key, job),
+            (None, None) => lane.run(job),
+        }
+    }
+
     /// Has `job` done on the lane for names and attributes.
     fn on_names(&self, job: impl FnOnce(&Tree) + Send + 'static) {
         let tree = Arc::clone(&self.tree);
-        self.names.run(move || job(&tree));
+        self.on(&self.names, None, move || job(&tree));
     }
 
     /// As [`Self::on_names`], for a job that may walk the capture of the inode `ino`.
     fn on_names_of(&self, ino: INodeNo, job: impl FnOnce(&Tree) + Send + 'static) {
         let tree = Arc::clone(&self.tree);
-        self.names.run_behind(ino.0, move || job(&tree));
+        self.on(&self.names, Some(ino.0), move || job(&tree));
     }
 
     /// What tells attributes to the kernel, after the pages that must go before are gone.
@@ -122,18 +137,18 @@ impl Filesystem for Adapter {
         let teller = self.teller();
         let tree = Arc::clone(&self.tree);
         let key = self.tree.key_of(parent.0, &name);
-        self.names
-            .run_behind(key, move || match tree.lookup(parent.0, &name) {
-                Ok(attributes) => teller.tell(attributes, |attributes| {
-                    reply.entry_with_ttls(
-                        &lifetime(attributes),
-                        &ENTRY,
-                        &file_attr(attributes),
-                        Generation(0),
-                    );
-                }),
-                Err(failure) => reply.error(errno(&failure)),
-            });
+        let job = move || match tree.lookup(parent.0, &name) {
+            Ok(attributes) => teller.tell(attributes, |attributes| {
+                reply.entry_with_ttls(
+                    &lifetime(attributes),
+                    &ENTRY,
+                    &file_attr(attributes),
+                    Generation(0),
+                );
+            }),
+            Err(failure) => reply.error(errno(&failure)),
+        };
+        self.on(&self.names, Some(key), job);
     }
 
     fn forget(&self, _req: &Request, ino: INodeNo, nlookup: u64) {
@@ -202,11 +217,8 @@ impl Filesystem for Adapter {
                 Err(failure) => reply.error(errno(&failure)),
             }
         };
-        if self.tree.walks_first(fh.0, offset, size) {
-            self.reads.run_behind(ino.0, job);
-        } else {
-            self.reads.run(job);
-        }
+        let walks_first = self.tree.walks_first(fh.0, offset, size);
+        self.on(&self.reads, walks_first.then_some(ino.0), job);
     }
 
     fn release(

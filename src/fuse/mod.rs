@@ -3,6 +3,7 @@
 pub mod adapter;
 mod folder;
 mod index_dir;
+mod loops;
 pub mod mountinfo;
 pub mod mounting;
 pub mod options;

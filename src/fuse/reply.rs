@@ -12,6 +12,8 @@ use crate::tree::scan::Listed;
 
 /// A listing's inode number where it is not known without opening the file; libfuse's `FUSE_UNKNOWN_INO`.
 const UNKNOWN_INODE: u64 = 0xFFFF_FFFF;
+/// Attributes of a folder: the kernel counts in ticks, so this is one tick or two.
+const MOMENT: Duration = Duration::from_millis(1);
 /// Attributes of a complete capture; a look-up by name refreshes them whenever the path is walked.
 const SETTLED: Duration = Duration::from_mins(1);
 
@@ -57,6 +59,7 @@ pub(super) fn file_attr(attributes: &Attributes) -> FileAttr {
 pub(super) fn lifetime(attributes: &Attributes) -> Duration {
     match attributes.lifetime {
         Lifetime::Live => Duration::ZERO,
+        Lifetime::Moment => MOMENT,
         Lifetime::Settled => SETTLED,
     }
 }

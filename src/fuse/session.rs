@@ -140,10 +140,17 @@ fn run(
     };
     let cpus = thread::available_parallelism().map_or(2, usize::from);
     let mut config = Config::default();
-    config.n_threads = Some(options.threads.unwrap_or(cpus.max(2)));
+    let loops = options.threads.unwrap_or(cpus.max(2));
+    config.n_threads = Some(loops);
     let notifier = Arc::new(OnceLock::new());
     let answers = device.try_clone()?;
-    let adapter = Adapter::new(Arc::new(tree), passthrough, Arc::clone(&notifier), answers);
+    let adapter = Adapter::new(
+        Arc::new(tree),
+        loops,
+        passthrough,
+        Arc::clone(&notifier),
+        answers,
+    );
     let session = Session::from_fd(adapter, device, acl, config)?;
     // Set once, before the first request is taken.
     let _ = notifier.set(session.notifier());

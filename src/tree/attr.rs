@@ -52,6 +52,8 @@ pub type Time = (i64, u32);
 pub enum Lifetime {
     /// Not at all: they change while nobody looks.
     Live,
+    /// A folder's: a moment. The kernel looks at its rights for every name in it.
+    Moment,
     /// A complete compressed capture's: long. Every look-up by name asks anyhow.
     Settled,
 }
@@ -113,6 +115,7 @@ impl Attributes {
                 (Some(Form::Zst), Some(facts)) if facts.state == State::Complete => {
                     Lifetime::Settled
                 }
+                _ if is_folder => Lifetime::Moment,
                 _ => Lifetime::Live,
             },
             is_mapped: node.capture().is_some_and(CaptureNode::is_mapped),

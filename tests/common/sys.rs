@@ -166,6 +166,27 @@ pub fn changes_in(folder: &Path) -> io::Result<File> {
     }
 }
 
+/// Times of the last write and of the last change, whatever the kernel remembers of them: seconds, nanoseconds.
+pub fn times_now(path: &Path) -> io::Result<[(i64, u32); 2]> {
+    let path = c_path(path);
+    // SAFETY: all its fields are numbers.
+    let mut found: libc::statx = unsafe { std::mem::zeroed() };
+    // SAFETY: the string ends with a zero byte, and the kernel writes one structure.
+    let outcome = unsafe {
+        libc::statx(
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            libc::AT_STATX_FORCE_SYNC,
+            libc::STATX_BASIC_STATS,
+            &raw mut found,
+        )
+    };
+    if outcome != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok([found.stx_mtime, found.stx_ctime].map(|time| (time.tv_sec, time.tv_nsec)))
+}
+
 /// The value of an extended attribute.
 pub fn attribute(path: &Path, name: &str) -> io::Result<String> {
     let (path, name) = (c_path(path), CString::new(name).unwrap());

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{Flight, Frame, Key, Slot, State};
+use super::{Cache, Flight, Frame, Key, SPARE_MOST, Slot, State};
+use crate::capture::sync::lock;
 
 /// Memory around a frame's bytes: map entry, reference counts, allocator. So that millions of tiny frames count too.
 pub(super) const OVERHEAD_BYTES: u64 = 256;
 /// A spare buffer for physical bytes is this many times as large as needed at most.
 const STORED_SLACK: usize = 4;
+/// Buffers that lie ready for the next decodes while the budget has room.
+const READY: usize = 2;
 /// The least step between sizes of buffers.
 const SIZE_CLASS_LEAST: usize = 64;
 
@@ -40,7 +43,55 @@ enum Use {
     Stored,
 }
 
+impl Cache {
+    /// Whether [`Self::prepare`] has something to do.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        lock(&self.shared.state).short_of.is_some()
+    }
+
+    /// Makes buffers for the next decodes, within the budget and without taking anything from anybody: memory that was not
+    /// used before costs a page fault for every page, which a reader need not wait for.
+    pub fn prepare(&self) {
+        let shared = &self.shared;
+        loop {
+            let capacity = {
+                let mut state = lock(&shared.state);
+                let Some(capacity) = state.short_of else {
+                    return;
+                };
+                if !state.has_room_for_spare(capacity, shared.budget_bytes) {
+                    state.short_of = None;
+                    return;
+                }
+                state.used_bytes += cost(capacity);
+                capacity
+            };
+            let mut buffer = Buffer {
+                charged: cost(capacity),
+                ..Buffer::default()
+            };
+            // Without memory it goes back empty, and the next reader is told.
+            let is_there = buffer.space.try_reserve_exact(capacity).is_ok();
+            if is_there {
+                buffer.space.resize(capacity, 0);
+            } else {
+                lock(&shared.state).short_of = None;
+            }
+            shared.give_back(buffer);
+        }
+    }
+}
+
 impl State {
+    /// Whether one more spare buffer of `capacity` is wanted, and fits the budget beside what is used.
+    fn has_room_for_spare(&self, capacity: usize, budget_bytes: u64) -> bool {
+        let is_alike = |spare: &&Buffer| spare.space.len() == capacity;
+        self.spare.len() < SPARE_MOST
+            && self.spare.iter().filter(is_alike).count() < READY
+            && self.used_bytes + self.spare_bytes + cost(capacity) <= budget_bytes
+    }
+
     /// Marks the frame as being decoded.
     pub(super) fn begin_flight(&mut self, key: Key) -> Arc<Flight> {
         let flight = Arc::new(Flight::default());
@@ -72,6 +123,8 @@ impl State {
             return None;
         }
         self.used_bytes += more;
+        self.short_of =
+            Some(capacities[0]).filter(|capacity| self.has_room_for_spare(*capacity, budget_bytes));
         let [first, second] = spare;
         let fresh = |capacity| Buffer {
             space: Vec::new(),

@@ -185,3 +185,31 @@ fn what_is_used_again_holds_nothing_of_before() {
     });
     assert_eq!(frame.expect("decoded").bytes(), [2; 990]);
 }
+
+#[test]
+fn buffers_are_made_ready_while_the_budget_has_room_and_nothing_is_given_up_for_them() {
+    let cache = Cache::new(1 << 20);
+    assert!(!cache.is_short(), "nobody has asked for anything");
+    let len = 64 * 1024;
+    let decode = |frame: u64| cache.frame(key(frame), len, 100, fill(1)).expect("decoded");
+    drop(decode(0));
+    assert!(cache.is_short());
+    let before = cache.stats().used_bytes;
+    cache.prepare();
+    assert!(!cache.is_short());
+    let ready = cache.stats().used_bytes - before;
+    assert!(ready >= len, "{ready} bytes");
+    for frame in 1..100 {
+        drop(decode(frame));
+        cache.prepare();
+        assert!(cache.stats().used_bytes <= 1 << 20);
+    }
+    let decodes = cache.stats().decodes;
+    drop(decode(99));
+    assert!(!cache.is_short(), "the budget is full");
+    assert_eq!(
+        cache.stats().decodes,
+        decodes,
+        "what was decoded is still there"
+    );
+}

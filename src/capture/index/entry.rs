@@ -23,7 +23,7 @@ pub(in crate::capture) const ENTRY_MOST: u64 = 8 * 1024 * 1024;
 /// Read at once.
 const BUFFER_MOST: u64 = 64 * 1024;
 /// Seven bits each: more than 2^48 fits.
-const VARINT_MOST: u32 = 8;
+const VARINT_MOST: usize = 8;
 
 /// What is kept of a complete compressed capture.
 #[derive(Debug, PartialEq, Eq)]
@@ -121,7 +121,9 @@ impl Kept {
         let header_end = PhysicalOffset::new(fixed.u64()?);
         let head = Head::from_parts(fixed.u32()?, fixed.u32()?);
         let (frames, end) = (fixed.u64()?, fixed.u64()?);
-        let table = read_table(&mut input, header_end, stamp)?;
+        // Two bytes a frame at least: no more room than what may be there.
+        let room = frames.min(body / 2);
+        let table = read_table(&mut input, header_end, room, stamp)?;
         if table.len() as u64 != frames || table.end().as_u64() != end {
             return Err(wrong("its frames are not as many, or as long, as it says"));
         }
@@ -142,19 +144,22 @@ impl Kept {
     }
 }
 
-/// The frames in what is left of `input`, end to end from `at` to the end of the file with `stamp`.
+/// The frames in what is left of `input`, end to end from `at` to the end of the file with `stamp`; with `room` for so many.
 fn read_table(
     input: &mut impl BufRead,
     mut at: PhysicalOffset,
+    room: u64,
     stamp: &Stamp,
 ) -> io::Result<Table> {
-    let mut table = Table::new(SourceOffset::new(GLOBAL_HEADER_LEN));
+    let room = usize::try_from(room).unwrap_or(usize::MAX);
+    let mut table = Table::with_room(SourceOffset::new(GLOBAL_HEADER_LEN), room);
     while !input.fill_buf()?.is_empty() {
+        let (src_len, phys_len) = pair(input)?;
         let span = Span {
             src_start: table.end(),
-            src_len: varint(input)?,
+            src_len,
             phys_start: at,
-            phys_len: varint(input)?,
+            phys_len,
         };
         let src_end = span.src_start.checked_add(span.src_len);
         let phys_end = at.checked_add(span.phys_len);
@@ -194,30 +199,41 @@ fn low_byte(number: u64) -> u8 {
     number.to_le_bytes()[0]
 }
 
-/// Consumes a varint.
-fn varint(input: &mut impl BufRead) -> io::Result<u64> {
+/// The varint that `bytes` start with, and its length; `None` if it does not end there, or is too long.
+fn varint_in(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut number = 0;
-    let mut place = 0;
-    // One turn, but where the number lies across the end of the buffer.
-    loop {
-        let buffer = input.fill_buf()?;
-        if buffer.is_empty() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+    for (place, byte) in bytes.iter().enumerate().take(VARINT_MOST) {
+        number |= u64::from(byte & 0x7F) << (7 * place);
+        if *byte < 0x80 {
+            return Some((number, place + 1));
         }
-        for (used, byte) in (1..).zip(buffer) {
-            if place == VARINT_MOST {
-                return Err(wrong("a frame is too long"));
-            }
-            number |= u64::from(byte & 0x7F) << (7 * place);
-            place += 1;
-            if *byte < 0x80 {
-                input.consume(used);
-                return Ok(number);
-            }
-        }
-        let used = buffer.len();
-        input.consume(used);
     }
+    None
+}
+
+/// Consumes two varints.
+fn pair(input: &mut impl BufRead) -> io::Result<(u64, u64)> {
+    let buffer = input.fill_buf()?;
+    if let Some((first, used)) = varint_in(buffer)
+        && let Some((second, more)) = varint_in(&buffer[used..])
+    {
+        input.consume(used + more);
+        return Ok((first, second));
+    }
+    // They lie across the end of the buffer.
+    Ok((varint(input)?, varint(input)?))
+}
+
+/// Consumes a varint, byte by byte.
+fn varint(input: &mut impl BufRead) -> io::Result<u64> {
+    let mut bytes = [0; VARINT_MOST];
+    for len in 1..=VARINT_MOST {
+        input.read_exact(&mut bytes[len - 1..len])?;
+        if let Some((number, _)) = varint_in(&bytes[..len]) {
+            return Ok(number);
+        }
+    }
+    Err(wrong("a frame is too long"))
 }
 
 /// The first `left` bytes of `input`, and a checksum over them.

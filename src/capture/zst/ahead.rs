@@ -6,7 +6,9 @@ use std::sync::Arc;
 use super::Zst;
 use super::limit::check_limit;
 use crate::capture::Engine;
+use crate::capture::medium::Medium;
 use crate::capture::prefetch::Pattern;
+use crate::capture::route::bring_all;
 use crate::capture::sync::read;
 use crate::capture::view::Place;
 use crate::format::{FrameName, SourceOffset};
@@ -19,9 +21,18 @@ impl Zst {
         pattern: &Arc<Pattern>,
         range: Range<u64>,
     ) {
+        // Where a read costs a round trip, as many reads as there are processors would not fill the link.
+        let is_remote = self.file.medium() == Medium::Remote;
         for place in self.places(&range) {
             if engine.cache.contains(place.key()) {
                 continue;
+            }
+            if is_remote {
+                let start = place.span.phys_start.as_u64();
+                bring_all(
+                    &*self.file,
+                    start..start.saturating_add(place.span.phys_len),
+                );
             }
             let job = {
                 let (zst, engine, pattern) =
