@@ -125,7 +125,12 @@ impl Lane {
         }
         contain(job);
         let mut queue = lock(&self.shared.queue);
-        if !queue.has_behind(key) || self.has_thread(&mut queue) {
+        if !queue.has_behind(key) {
+            // Nobody is woken for nothing.
+            queue.behind.remove(&key);
+            return;
+        }
+        if self.has_thread(&mut queue) {
             queue.next_of(key);
             drop(queue);
             self.shared.changed.notify_one();

@@ -75,6 +75,14 @@ pub(super) struct Extent {
     pub(super) header: Option<[u8; 24]>,
 }
 
+impl Extent {
+    /// How many of `len` bytes from source offset `offset` on lie before the end.
+    pub(super) fn within(&self, offset: u64, len: usize) -> usize {
+        let rest = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        len.min(rest)
+    }
+}
+
 /// A frame in the table: which, where, and how the cache knows it.
 #[derive(Clone, Copy)]
 pub(super) struct Place {

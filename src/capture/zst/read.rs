@@ -115,8 +115,7 @@ impl Zst {
         find: impl Fn(&Place) -> Option<Arc<Frame>>,
     ) -> Option<Pieces> {
         let extent = read(&self.view).extent();
-        let rest = usize::try_from(extent.size.saturating_sub(offset)).unwrap_or(usize::MAX);
-        let wanted = len.min(rest);
+        let wanted = extent.within(offset, len);
         let mut fetch = |place: &Place| find(place).ok_or(Miss);
         let mut pieces = Pieces::default();
         while pieces.len() < wanted {
@@ -135,8 +134,7 @@ impl Zst {
         mut fetch: impl FnMut(&Place) -> Result<Arc<Frame>, E>,
     ) -> Result<Bytes, E> {
         let extent = read(&self.view).extent();
-        let rest = usize::try_from(extent.size.saturating_sub(offset)).unwrap_or(usize::MAX);
-        let wanted = len.min(rest);
+        let wanted = extent.within(offset, len);
         if wanted == 0 {
             return Ok(Bytes::default());
         }
