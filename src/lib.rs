@@ -7,6 +7,7 @@
 //! - [`capture`]: one capture on disk: reads at source offsets, cache, growth, writer.
 //! - [`format`](mod@format): bytes in, facts out.
 
+pub mod capi;
 pub mod capture;
 pub mod cli;
 pub mod format;

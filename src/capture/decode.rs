@@ -15,6 +15,8 @@ use crate::format::{Fault, FaultKind, FrameName};
 
 /// Workers kept for reuse; more than that decode at once only under load.
 const KEPT: usize = 8;
+/// The largest buffer that a worker keeps: four frames of the default target.
+const STORED_KEPT_MOST: usize = 1024 * 1024;
 /// The largest window for which [`Decoder::prefix`] streams: 1 MiB, so that its context stays small.
 const PREFIX_WINDOW_LOG: u32 = 20;
 
@@ -26,7 +28,7 @@ pub struct Decoder {
 
 struct Worker {
     context: DCtx<'static>,
-    /// For [`Decoder::prefix`]: one block at most.
+    /// Physical bytes: of one block for [`Decoder::prefix`], of a frame for [`Decoder::decode_alone`].
     stored: Vec<u8>,
 }
 
@@ -55,6 +57,20 @@ impl Decoder {
         let got =
             read_full(file, stored, span.phys_start.as_u64()).map_err(Error::io("reading"))?;
         self.decode_stored(&stored[..got], span, name, out)
+    }
+
+    /// As [`Self::decode`], with the physical bytes in a buffer of the decoder's own, that is used again.
+    pub fn decode_alone(
+        &self,
+        file: &dyn ReadAt,
+        span: &Span,
+        name: FrameName,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        let mut worker = self.take();
+        let outcome = worker.decode(file, span, name, out);
+        self.give_back(worker);
+        outcome
     }
 
     /// Decodes a frame that is in memory already: `stored` are its physical bytes. Errors as in [`Self::decode`].
@@ -94,7 +110,10 @@ impl Decoder {
         })
     }
 
-    fn give_back(&self, worker: Worker) {
+    fn give_back(&self, mut worker: Worker) {
+        if worker.stored.len() > STORED_KEPT_MOST {
+            worker.stored = Vec::new();
+        }
         let mut idle = lock(&self.idle);
         if idle.len() < KEPT {
             idle.push(worker);
@@ -116,6 +135,18 @@ impl Worker {
         let buf = &mut self.stored[..len];
         let got = read_full(file, buf, span.phys_start.as_u64()).map_err(Error::io("reading"))?;
         Ok(&self.stored[..got])
+    }
+
+    fn decode(
+        &mut self,
+        file: &dyn ReadAt,
+        span: &Span,
+        name: FrameName,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        let got = self.read(file, span, span.phys_len)?.len();
+        let Self { context, stored } = self;
+        decode_stored(context, &stored[..got], span, name, out)
     }
 
     fn prefix<const N: usize>(

@@ -36,6 +36,8 @@ pub enum Error {
     Zstd(&'static str),
     /// Another writer holds the file.
     Busy,
+    /// The path of a file that is written leads to another one, or to none.
+    PathChanged,
 }
 
 impl Error {
@@ -80,6 +82,9 @@ impl fmt::Display for Error {
             Self::InputChanged => f.write_str("the file was written to while it was packed"),
             Self::Zstd(words) => write!(f, "zstd: {words}"),
             Self::Busy => f.write_str("another writer holds the file"),
+            Self::PathChanged => f.write_str(
+                "the partial file was moved or replaced while it was written; it was not renamed",
+            ),
         }
     }
 }

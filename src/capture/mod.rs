@@ -4,17 +4,20 @@
 //! decoders, the limits) is the [`Engine`].
 
 mod bad_frame;
+pub mod batch;
 mod bytes;
 pub mod cache;
 pub mod decode;
 pub mod error;
 pub mod follow;
 pub mod index;
+pub mod live;
 pub mod medium;
 pub mod prefetch;
 mod raw;
 mod reach;
 pub mod read_at;
+pub mod records;
 pub mod report;
 mod route;
 pub mod source;
@@ -23,7 +26,7 @@ mod state;
 mod survey;
 pub(crate) mod sync;
 mod view;
-
+pub mod watch;
 pub mod writer;
 mod zst;
 
@@ -60,8 +63,8 @@ pub struct Engine {
     next_generation: AtomicU64,
     /// Tables that outlive the mount.
     index: Option<index::Index>,
-    /// Decodes what sequential readers will want next.
-    ahead: Lane,
+    /// Decodes what sequential readers will want next; `None` where only callers' own threads work.
+    ahead: Option<Lane>,
     /// The most source bytes read ahead of one reader.
     ahead_most: u64,
     /// The most frames that wait to be read ahead.
@@ -76,7 +79,7 @@ impl Engine {
     pub fn new(cache_size: u64, max_frame_size: u64) -> Self {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         Self {
-            ahead: Lane::new("pcapzst-ahead", cores),
+            ahead: Some(Lane::new("pcapzst-ahead", cores)),
             ahead_most: (cache_size / AHEAD_SHARE).min(cores as u64 * AHEAD_PER_CORE),
             ahead_waiting: cores * AHEAD_WAITING_PER_CORE,
             cache: cache::Cache::new(cache_size),
@@ -91,6 +94,15 @@ impl Engine {
     #[must_use]
     pub fn with_index(self, index: Option<index::Index>) -> Self {
         Self { index, ..self }
+    }
+
+    /// The same engine, which starts no threads: nothing is decoded before it is asked for.
+    #[must_use]
+    pub fn without_threads(self) -> Self {
+        Self {
+            ahead: None,
+            ..self
+        }
     }
 
     /// Counters of the kept frame tables; zeros where none are kept.
@@ -111,11 +123,17 @@ impl Engine {
 
     /// Has buffers made ready for the next decodes, if they run short. Never blocks.
     fn prepare(self: &Arc<Self>) {
-        if self.cache.is_short() {
+        if self.ahead.is_some() && self.cache.is_short() {
             let engine = Arc::clone(self);
-            self.ahead
-                .run_within(self.ahead_waiting, move || engine.cache.prepare());
+            self.run_ahead(move || engine.cache.prepare());
         }
+    }
+
+    /// Has `job` done by another thread, if there is one and few others wait; whether it will be.
+    fn run_ahead(&self, job: impl FnOnce() + Send + 'static) -> bool {
+        self.ahead
+            .as_ref()
+            .is_some_and(|ahead| ahead.run_within(self.ahead_waiting, job))
     }
 
     /// Counters of the frame cache.

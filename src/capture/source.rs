@@ -2,6 +2,8 @@
 //!
 //! Never panics, whatever the bytes. A read gives the source's bytes or an error, never a guess.
 
+mod frame;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +19,6 @@ use super::read_at::ReadAt;
 pub use super::state::{Form, Progress, State};
 use super::zst::Zst;
 use crate::format::pcap::GlobalHeader;
-use crate::format::table::Span;
 use crate::format::{Fault, FileId};
 
 /// A file that becomes shorter while it is walked is looked at again, so often.
@@ -311,43 +312,6 @@ impl Source {
             zst.prefetch(engine, pattern, hint.ahead);
             if keeps == Keeps::Nothing {
                 zst.forget(engine, hint.passed);
-            }
-        }
-    }
-
-    /// Data frame number `index`, counted from 0; `None` behind the last and for a raw capture.
-    #[must_use]
-    pub fn span(&self, index: usize) -> Option<Span> {
-        match &self.kind {
-            Kind::Raw(_) => None,
-            Kind::Zst(zst) => zst.span(index),
-        }
-    }
-
-    /// Data frame number `index`: where it is, and its source bytes, decoded and checked; `None` behind the last and for a
-    /// raw capture.
-    #[must_use]
-    pub fn frame(&self, index: usize) -> Option<(Span, Result<Bytes, Error>)> {
-        match &self.kind {
-            Kind::Raw(_) => None,
-            Kind::Zst(zst) => {
-                let (span, frame) = zst.numbered_frame(&self.engine, index)?;
-                let bytes = frame.map(|frame| Bytes::of_frame(frame, 0, usize::MAX));
-                Some((span, bytes))
-            }
-        }
-    }
-
-    /// The data frame that holds source byte `offset`: its number, where it is, and its source bytes, decoded and checked;
-    /// `None` where there is none now, and for a raw capture.
-    #[must_use]
-    pub fn frame_at(&self, offset: u64) -> Option<(u64, Span, Result<Bytes, Error>)> {
-        match &self.kind {
-            Kind::Raw(_) => None,
-            Kind::Zst(zst) => {
-                let (place, frame) = zst.frame_at(&self.engine, self.progress(), offset)?;
-                let bytes = frame.map(|frame| Bytes::of_frame(frame, 0, usize::MAX));
-                Some((place.index, place.span, bytes))
             }
         }
     }

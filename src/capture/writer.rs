@@ -4,15 +4,16 @@
 //! and on disk. Bytes already written are never changed; a frame that could not be written whole is truncated away. What
 //! stands under the final name is always complete.
 
+mod finish;
 mod leftover;
 mod partial;
+mod record;
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, Flock, RenameFlags, renameat2};
+use nix::fcntl::Flock;
 use zstd::zstd_safe::{self, CCtx, CParameter};
 
 use self::leftover::{Leftover, PassedOver};
@@ -20,7 +21,7 @@ use self::partial::lock_partial;
 pub use self::partial::{PARTIAL_SUFFIX, partial_path};
 use super::error::Error;
 use crate::format::marker;
-use crate::format::pcap::{GLOBAL_HEADER_LEN, GlobalHeader, RecordFault, RecordFaultKind};
+use crate::format::pcap::{GlobalHeader, RecordFault, RecordFaultKind};
 use crate::format::split::Splitter;
 use crate::format::{Fault, FaultKind, FrameName, PhysicalOffset, SourceOffset};
 
@@ -56,6 +57,9 @@ pub enum Existing {
         /// Whether another capture goes on behind what is there.
         appends: bool,
     },
+    /// Go on with a partial file that another writer left, behind its last whole frame: what is written then are the records that
+    /// follow. Without one, or with one that has no header yet, start as with `Keep`.
+    Append,
 }
 
 impl Default for Options {
@@ -129,7 +133,7 @@ impl Writer {
                     "a partial file was left behind by another writer (--resume goes on with it, --force replaces it)",
                 ));
             }
-            Existing::Resume { .. } => Leftover::open(&file)?,
+            Existing::Resume { .. } | Existing::Append => Leftover::open(&file)?,
             Existing::Keep | Existing::Replace => None,
         };
         let mut writer = Self {
@@ -147,7 +151,7 @@ impl Writer {
         };
         if let Some(leftover) = leftover {
             writer.go_on_behind(&leftover)?;
-            writer.leftover = Some(leftover);
+            writer.leftover = Some(leftover).filter(|_| options.existing != Existing::Append);
         } else {
             writer.truncate(0)?;
             writer.append(&marker::FRAME)?;
@@ -235,71 +239,6 @@ impl Writer {
                 kind: RecordFaultKind::Cut { got },
             }))
         })
-    }
-
-    /// Flushes, brings the file to the disk and gives it its final name.
-    ///
-    /// Bytes of half a record are left out and counted in [`Written::cut_bytes`].
-    ///
-    /// # Errors
-    /// A source without a whole global header, or one that ends before what a leftover file holds; `EEXIST` when `out` has
-    /// come to be meanwhile; IO. The partial file stays.
-    pub fn finish(&mut self) -> Result<Written, Error> {
-        let got = self.pending.len() as u64;
-        if self.splitter.is_none() || self.leftover.is_some() && got < GLOBAL_HEADER_LEN {
-            return Err(self.fault(FaultKind::NoHeader { got }).into());
-        }
-        if let Some(leftover) = self.leftover.take() {
-            let appends = self.appends();
-            leftover.end(&mut self.pending, appends)?;
-        }
-        self.flush()?;
-        self.written.cut_bytes = self.pending.len() as u64;
-        self.file.sync_all().map_err(Error::io("syncing"))?;
-        self.rename()?;
-        let folder = match self.out.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        File::open(folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(Error::io("syncing the folder"))?;
-        Ok(self.written)
-    }
-
-    /// Gives the partial file its final name, over another file only where that was asked for.
-    fn rename(&self) -> Result<(), Error> {
-        let doing = Error::io("renaming to the final name");
-        let flags = match self.options.existing {
-            Existing::Replace => RenameFlags::empty(),
-            Existing::Keep | Existing::Resume { .. } => RenameFlags::RENAME_NOREPLACE,
-        };
-        match renameat2(AT_FDCWD, &self.partial, AT_FDCWD, &self.out, flags) {
-            // NFS and others know no flags. A link does not replace a file either.
-            Err(Errno::EINVAL | Errno::ENOSYS) if !flags.is_empty() => {
-                std::fs::hard_link(&self.partial, &self.out)
-                    .and_then(|()| std::fs::remove_file(&self.partial))
-                    .map_err(doing)
-            }
-            Err(Errno::EEXIST) => Err(Error::Exists(
-                "the output has come to exist meanwhile; what was packed is in the partial file",
-            )),
-            outcome => outcome.map_err(io::Error::from).map_err(doing),
-        }
-    }
-
-    /// Finishes a source that was stopped: as [`Self::finish`], but what a leftover file holds beyond it stays.
-    pub fn finish_stopped(&mut self) -> Result<Written, Error> {
-        if self.leftover.take().is_some() {
-            self.pending.clear();
-        }
-        self.finish()
-    }
-
-    /// Gives up: removes the partial file. For an input that is still there; a live one keeps what was written, and so does one
-    /// that is gone on with.
-    pub fn abandon(self) -> Result<(), Error> {
-        std::fs::remove_file(&self.partial).map_err(Error::io("removing the partial file"))
     }
 
     /// Whether it goes on with what an earlier writer left.

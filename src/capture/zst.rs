@@ -14,6 +14,7 @@ mod ahead;
 mod identity;
 mod indexed;
 mod limit;
+mod numbered;
 mod read;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -9,13 +9,15 @@ use std::sync::Arc;
 use super::args::Cat;
 use super::complain;
 use super::exit::Exit;
-use super::input::{Input, Place};
-use super::watch::{Watch, Woken};
-use crate::capture::follow::{Follower, Names, Next};
+use super::input::Input;
+use crate::capture::follow::{Follower, Next};
+use crate::capture::live::Live;
 use crate::capture::report::Verdict;
-use crate::capture::{Engine, Error, Form, OnFault, Progress, State};
+use crate::capture::watch::{LOOK_AFTER, Watch, Woken};
+use crate::capture::{Engine, Error, Form, OnFault, Source, State};
 use crate::format::Fault;
 use crate::sys::attribute;
+use crate::tree::place::Place;
 
 /// Source bytes written in one step.
 const STEP: usize = 1024 * 1024;
@@ -101,13 +103,11 @@ fn follow(engine: &Arc<Engine>, args: &Cat) -> Result<Exit, Error> {
         );
         return Ok(Exit::Usage);
     }
-    let names = (place.progress == Progress::Partial).then(|| Names {
-        complete: place.complete_path(),
-        partial: place.path.clone(),
-    });
-    let mut follower = Follower::new(engine, file, place.form, names, args.offset)?;
+    let names = place.names();
     // Before the first look, so that no change falls between the two.
-    let watch = Watch::new(follower.file());
+    let watch = Watch::new(&file);
+    let live = Arc::new(Live::open(engine, file, place.form, names)?);
+    let mut follower = Follower::new(Arc::clone(&live), args.offset);
     let mut out = io::stdout().lock();
     let mut left = args.length.unwrap_or(u64::MAX);
     let mut is_told = false;
@@ -118,7 +118,7 @@ fn follow(engine: &Arc<Engine>, args: &Cat) -> Result<Exit, Error> {
         let next = match follower.take_next() {
             Err(Error::Fault(fault)) => {
                 complain(path, &fault);
-                return Ok(exit_of(&fault, follower.source().form()));
+                return Ok(exit_of(&fault, place.form));
             }
             outcome => outcome?,
         };
@@ -130,13 +130,14 @@ fn follow(engine: &Arc<Engine>, args: &Cat) -> Result<Exit, Error> {
                 left -= len as u64;
             }
             Next::NotYet => {
-                is_told = is_told || tell_draining(path, &follower);
-                if watch.wait(out.as_fd()).map_err(Error::io("waiting"))? == Woken::NobodyReads {
+                is_told = is_told || tell_draining(path, live.source());
+                let woken = watch.wait(Some(out.as_fd()), LOOK_AFTER);
+                if woken.map_err(Error::io("waiting"))? == Woken::NobodyReads {
                     return Ok(Exit::Done);
                 }
             }
             Next::Complete => return Ok(Exit::Done),
-            Next::Removed => return Ok(cut_short(path, "was removed before it was complete")),
+            Next::CutShort => return Ok(cut_short(path, "was removed before it was complete")),
             Next::Replaced => {
                 return Ok(cut_short(path, "another capture was written over this one"));
             }
@@ -160,8 +161,8 @@ fn cut_short(path: &Path, why: &str) -> Exit {
 }
 
 /// Says, of a capture that has its final name and a torn end, what is waited for; whether it did.
-fn tell_draining(path: &Path, follower: &Follower) -> bool {
-    let facts = follower.source().facts();
+fn tell_draining(path: &Path, source: &Source) -> bool {
+    let facts = source.facts();
     let is_draining = facts.state == State::Draining;
     if is_draining {
         complain(

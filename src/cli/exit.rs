@@ -76,7 +76,8 @@ impl From<&Error> for Exit {
             | Error::Panicked
             | Error::Exists(_)
             | Error::NotResumable(_)
-            | Error::InputChanged => Self::Failed,
+            | Error::InputChanged
+            | Error::PathChanged => Self::Failed,
             Error::Busy => Self::Busy,
             Error::Fault(fault) => match &fault.kind {
                 FaultKind::NotPcap { .. } | FaultKind::NoHeader { .. } => Self::Foreign,

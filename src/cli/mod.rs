@@ -11,7 +11,6 @@ mod pack;
 mod progress;
 mod status;
 mod verify;
-mod watch;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -16,11 +16,11 @@ use nix::sys::signal::{SigSet, Signal};
 use super::args::Pack;
 use super::exit::Exit;
 use super::feed::{Ending, PIECES, Stopper, fill, read_file, read_in_background};
-use super::input::open_regular;
 use super::{complain, progress};
 use crate::capture::writer::{Existing, Options, Writer, Written, partial_path};
 use crate::capture::{Error, Form, Progress};
 use crate::tree::name::Naming;
+use crate::tree::place::open_regular;
 
 /// Packs each input, until a signal comes.
 pub(super) fn pack(args: &Pack) -> Exit {

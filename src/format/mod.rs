@@ -3,6 +3,7 @@
 //! A file of this format is a marker frame, a header frame that holds the 24-octet pcap global header, and data frames
 //! that each hold whole pcap records. docs/FORMAT.md says when a file is valid; the modules here each hold one rule of it.
 
+mod compose;
 pub mod error;
 pub mod file_id;
 pub mod frame;

@@ -67,7 +67,9 @@ impl Magic {
         }
     }
 
-    fn frac_ns(self) -> u64 {
+    /// Nanoseconds of one step of a record's fraction.
+    #[must_use]
+    pub fn frac_ns(self) -> u64 {
         match self {
             Self::LeUs | Self::BeUs => 1000,
             Self::LeNs | Self::BeNs => 1,
@@ -151,6 +153,11 @@ impl GlobalHeader {
             (543, _) => LengthOrder::Swapped,
             _ => LengthOrder::Straight,
         }
+    }
+
+    /// Whether the original length comes first in a record header.
+    pub(super) fn is_swapped(&self) -> bool {
+        self.length_order() == LengthOrder::Swapped
     }
 
     /// The largest captured length a record may have under `rule`.

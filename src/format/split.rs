@@ -30,6 +30,12 @@ impl Splitter {
         }
     }
 
+    /// The header that the records are behind.
+    #[must_use]
+    pub fn header(&self) -> &GlobalHeader {
+        &self.header
+    }
+
     /// Bytes from the start of `pending` that make the next frame; `None` until the target is reached.
     ///
     /// `pending` holds all bytes since the last cut, and only grows between calls; the caller removes what was cut.

@@ -61,7 +61,8 @@ impl Failure {
                 | capture::Error::CutOff
                 | capture::Error::Shrank
                 | capture::Error::Panicked
-                | capture::Error::InputChanged => libc::EIO,
+                | capture::Error::InputChanged
+                | capture::Error::PathChanged => libc::EIO,
                 capture::Error::Exists(_) | capture::Error::NotResumable(_) => libc::EEXIST,
                 capture::Error::NoMemory(_) => libc::ENOMEM,
                 capture::Error::Busy => libc::EBUSY,

@@ -11,6 +11,7 @@ pub mod inode;
 pub mod name;
 pub mod opened;
 pub mod origin;
+pub mod place;
 mod resolve;
 pub mod scan;
 pub mod stats;

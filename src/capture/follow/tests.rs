@@ -1,7 +1,10 @@
 //! Following where a command cannot be made to stand: between a look at the name and the walk, and the names themselves.
 
 use super::*;
+use crate::capture::live::Names;
+use crate::capture::{Engine, State};
 use crate::format::marker;
+use std::fs::{self, File};
 use std::io::Write;
 use tempfile::TempDir;
 
@@ -78,7 +81,8 @@ impl Scene {
     fn follow(&self) -> Follower {
         let file = File::open(self.names().partial).unwrap();
         let engine = Arc::new(Engine::default());
-        Follower::new(&engine, file, self.form, Some(self.names()), 0).unwrap()
+        let live = Live::open(&engine, file, self.form, Some(self.names())).unwrap();
+        Follower::new(Arc::new(live), 0)
     }
 
     /// A follower that has taken all that is there.
@@ -104,21 +108,16 @@ fn taken(follower: &mut Follower) -> (Vec<u8>, String) {
     }
 }
 
-fn look_at_name(follower: &mut Follower) {
-    let own = follower.file.metadata().unwrap();
-    follower.look_at_name(&own);
-}
-
 #[test]
 fn a_rename_between_the_look_at_the_name_and_the_walk_does_not_end_it_early() {
     for form in [Form::Zst, Form::Raw] {
         let scene = Scene::new(form);
         let mut follower = scene.follow_all();
-        look_at_name(&mut follower);
+        follower.live.look_at_name().unwrap();
         scene.push(&record(2, 50));
         scene.rename();
-        assert!(follower.walk().unwrap());
-        assert!(follower.names.is_some(), "not known yet");
+        assert!(follower.live.walk().unwrap());
+        assert!(!follower.live.is_renamed(), "not known yet");
         assert_eq!(
             taken(&mut follower),
             (record(2, 50), "Complete".to_owned()),
@@ -132,8 +131,8 @@ fn what_comes_between_the_walk_and_the_rename_is_drained_behind_it() {
     for form in [Form::Zst, Form::Raw] {
         let scene = Scene::new(form);
         let mut follower = scene.follow_all();
-        look_at_name(&mut follower);
-        assert!(follower.walk().unwrap());
+        follower.live.look_at_name().unwrap();
+        assert!(follower.live.walk().unwrap());
         scene.push(&record(2, 50));
         scene.rename();
         assert!(follower.take().unwrap().is_none());
@@ -154,7 +153,7 @@ fn a_final_name_with_a_torn_end_is_not_complete_until_it_is_drained() {
     scene.append(&frame[..frame.len() - 1]);
     scene.rename();
     assert_eq!(taken(&mut follower), (Vec::new(), "NotYet".to_owned()));
-    assert_eq!(follower.source().state(), State::Draining);
+    assert_eq!(follower.live().source().state(), State::Draining);
     let mut options = File::options();
     let mut file = options.append(true).open(scene.names().complete).unwrap();
     file.write_all(&frame[frame.len() - 1..]).unwrap();
@@ -173,7 +172,7 @@ fn bytes_that_were_cut_off_while_they_were_read_are_not_given_before_they_are_th
             .unwrap();
         let boundary = file.metadata().unwrap().len();
         scene.push(&record(2, 50));
-        assert!(follower.walk().unwrap());
+        assert!(follower.live.walk().unwrap());
         assert!(follower.take().unwrap().is_some(), "it is there");
         file.set_len(boundary).unwrap();
         assert_eq!(taken(&mut follower), (Vec::new(), "NotYet".to_owned()));
@@ -206,29 +205,5 @@ fn another_file_under_either_name_is_no_completion() {
     fs::write(scene.names().partial, b"a newer one").unwrap();
     assert_eq!(taken(&mut follower), (Vec::new(), "NotYet".to_owned()));
     fs::remove_file(aside).unwrap();
-    assert_eq!(taken(&mut follower), (Vec::new(), "Removed".to_owned()));
-}
-
-#[test]
-fn a_move_is_judged_by_the_ending_of_the_new_name() {
-    let names = |stem: &str| Names {
-        partial: PathBuf::from(format!("{stem}.partial")),
-        complete: PathBuf::from(stem),
-    };
-    let zst = |path: &str| Moved::to(PathBuf::from(path), &names("a/x.pcap.zst"), Form::Zst);
-    let moved = |stem| Some(Moved::Partial(names(stem)));
-    assert_eq!(zst("/b/y.pcap.zst.partial"), moved("/b/y.pcap.zst"));
-    assert_eq!(zst("/b/y.pcap.zst"), Some(Moved::Complete));
-    for path in [
-        "/b/y.pcap",
-        "/b/y.pcap.partial",
-        "/b/y.pcap.zst.partial.old",
-        "/b/y.zst",
-    ] {
-        assert_eq!(zst(path), None, "{path}");
-    }
-    let raw = |path: &str| Moved::to(PathBuf::from(path), &names("a/x.pcap"), Form::Raw);
-    assert_eq!(raw("/b/y.pcap.partial"), moved("/b/y.pcap"));
-    assert_eq!(raw("/b/y.pcap"), Some(Moved::Complete));
-    assert_eq!(raw("/b/y.pcap.zst"), None);
+    assert_eq!(taken(&mut follower), (Vec::new(), "CutShort".to_owned()));
 }

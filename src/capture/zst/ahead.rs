@@ -44,7 +44,7 @@ impl Zst {
                     }
                 }
             };
-            if !engine.ahead.run_within(engine.ahead_waiting, job) {
+            if !engine.run_ahead(job) {
                 return pattern.stopped_at(place.span.src_start.as_u64());
             }
         }

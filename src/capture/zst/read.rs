@@ -90,7 +90,7 @@ impl Zst {
     }
 
     /// Remembers that the frame at `place` does not decode, if the table still is the one that it was found in.
-    fn note_bad_frame(&self, place: &Place, fault: &Fault) {
+    pub(super) fn note_bad_frame(&self, place: &Place, fault: &Fault) {
         let mut view = write(&self.view);
         if view.generation == place.generation {
             view.bad_frames.note(place.index, fault);
@@ -242,21 +242,24 @@ impl Zst {
 
     /// The frame at `place`, decoded and checked.
     pub(super) fn frame(&self, engine: &Engine, place: &Place) -> Result<Arc<Frame>, Error> {
-        let name = FrameName::Data(place.index);
+        self.check_known(engine, place)?;
         let span = &place.span;
-        check_limit(engine, span, name)?;
-        {
-            let view = read(&self.view);
-            let known = view.bad_frames.find(place.index);
-            if let Some(fault) = known.filter(|_| view.generation == place.generation) {
-                return Err(fault.into());
-            }
-        }
         engine
             .cache
             .frame(place.key(), span.src_len, span.phys_len, |out, stored| {
                 self.decode(engine, place, out, stored)
             })
+    }
+
+    /// That the frame at `place` is one to decode, as far as that is known before.
+    pub(super) fn check_known(&self, engine: &Engine, place: &Place) -> Result<(), Error> {
+        check_limit(engine, &place.span, FrameName::Data(place.index))?;
+        let view = read(&self.view);
+        let known = view.bad_frames.find(place.index);
+        match known.filter(|_| view.generation == place.generation) {
+            Some(fault) => Err(fault.into()),
+            None => Ok(()),
+        }
     }
 
     /// Decodes the frame at `place` into `out`, by way of `stored`.
@@ -270,17 +273,25 @@ impl Zst {
         let (span, name) = (&place.span, FrameName::Data(place.index));
         let decoder = &engine.decoder;
         decoder.decode(&*self.file, span, name, out, stored)?;
-        // Behind the decode: a writer that starts over writes the first bytes first. Those of another capture may be good
-        // frames in the same places.
+        self.check_head(place)
+    }
+
+    /// That the file still starts as it did when the frame at `place` was walked.
+    ///
+    /// Behind the decode: a writer that starts over writes the first bytes first. Those of another capture may be good
+    /// frames in the same places.
+    pub(super) fn check_head(&self, place: &Place) -> Result<(), Error> {
         match place.head {
-            Some(head) if !head.is_start_of(&*self.file)? => Err(changed(span, name)),
+            Some(head) if !head.is_start_of(&*self.file)? => {
+                Err(changed(&place.span, FrameName::Data(place.index)))
+            }
             _ => Ok(()),
         }
     }
 }
 
 /// That the frame at `span` is no more, as the file starts otherwise.
-fn changed(span: &Span, frame: FrameName) -> Error {
+pub(super) fn changed(span: &Span, frame: FrameName) -> Error {
     let kind = FaultKind::Changed {
         wanted: (span.src_len, span.phys_len),
         got: None,

@@ -3,25 +3,25 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
-/// A look is due after this many milliseconds, whatever was reported: network file systems report only what this machine
-/// does.
-const LOOK_AFTER: u16 = 1000;
+/// A look is due after this long, whatever was reported: network file systems report only what this machine does.
+pub const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// A watch on one file, whatever becomes of its name.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub struct Watch {
     /// `None` where the kernel has no watch to spare.
     inotify: Option<Inotify>,
 }
 
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Woken {
+pub enum Woken {
     /// It is time to look.
     Look,
     /// Nobody reads the output any more.
@@ -30,7 +30,8 @@ pub(super) enum Woken {
 
 impl Watch {
     /// Watches `file` from now on: what happens before the first wait ends it.
-    pub(super) fn new(file: &File) -> Self {
+    #[must_use]
+    pub fn new(file: &File) -> Self {
         let watch = || {
             let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
             // Through the descriptor, so that it is this file whatever its name leads to by now.
@@ -48,22 +49,25 @@ impl Watch {
         }
     }
 
-    /// Waits until the file has changed since the last wait, `output` has lost its reader, or a second has passed.
-    pub(super) fn wait(&self, output: BorrowedFd<'_>) -> io::Result<Woken> {
-        // Errors and hang-ups are reported without being asked for.
-        let mut polled = vec![PollFd::new(output, PollFlags::empty())];
+    /// Waits until the file has changed since the last wait, `output` has lost its reader, or `patience` is over.
+    pub fn wait(&self, output: Option<BorrowedFd<'_>>, patience: Duration) -> io::Result<Woken> {
+        let mut polled = Vec::new();
         if let Some(inotify) = &self.inotify {
             polled.push(PollFd::new(inotify.as_fd(), PollFlags::POLLIN));
         }
-        match poll(&mut polled, PollTimeout::from(LOOK_AFTER)) {
+        // Errors and hang-ups are reported without being asked for.
+        polled.extend(output.map(|output| PollFd::new(output, PollFlags::empty())));
+        let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
+        match poll(&mut polled, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
         }
         let gone = PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL;
-        let is_gone = polled[0]
-            .revents()
-            .is_some_and(|events| events.intersects(gone));
-        if is_gone {
+        let is_gone = |polled: &PollFd<'_>| {
+            let events = polled.revents();
+            events.is_some_and(|events| events.intersects(gone))
+        };
+        if output.is_some() && polled.last().is_some_and(is_gone) {
             return Ok(Woken::NobodyReads);
         }
         if let Some(inotify) = &self.inotify {

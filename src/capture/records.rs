@@ -1,0 +1,95 @@
+//! The packets of a compressed capture in order, as it grows.
+
+use super::bytes::Bytes;
+use super::error::Error;
+use super::follow::{Follower, Next};
+use crate::format::pcap::{GlobalHeader, LengthRule, RECORD_HEADER_LEN, Record};
+use crate::format::{SourceOffset, pcap};
+
+/// Packets from a record boundary on. Holds one decoded frame.
+#[derive(Debug)]
+pub struct Records {
+    follower: Follower,
+    header: Option<GlobalHeader>,
+    frame: Bytes,
+    /// Where the next record starts in `frame`.
+    at: usize,
+}
+
+/// One packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// Time and lengths.
+    pub record: Record,
+    /// Source offset of the record header.
+    pub offset: u64,
+    /// The captured bytes.
+    pub bytes: &'a [u8],
+}
+
+/// What comes next.
+#[derive(Clone, Debug)]
+pub enum NextPacket<'a> {
+    /// A packet.
+    Packet(Packet<'a>),
+    /// As of [`Next`], with all packets given.
+    Ending(Next),
+}
+
+impl Records {
+    /// The packets that `follower` will come to. It begins at a frame of a compressed capture, or behind the last one.
+    #[must_use]
+    pub fn new(follower: Follower) -> Self {
+        Self {
+            follower,
+            header: None,
+            frame: Bytes::default(),
+            at: 0,
+        }
+    }
+
+    /// The next packet. Errors as [`Follower::take_next`].
+    pub fn take_next(&mut self) -> Result<NextPacket<'_>, Error> {
+        if self.at >= self.frame.len() {
+            match self.follower.take_next()? {
+                Next::Bytes(bytes) => (self.frame, self.at) = (bytes, 0),
+                ending => return Ok(NextPacket::Ending(ending)),
+            }
+        }
+        let header = match self.header {
+            Some(header) => header,
+            // A frame came, so the header is there.
+            None => self
+                .follower
+                .live()
+                .source()
+                .facts()
+                .header
+                .ok_or(Error::CutOff)?,
+        };
+        self.header = Some(header);
+        let rest = &self.frame[self.at..];
+        let start = self.follower.position() - rest.len() as u64;
+        // The follower gives whole records only.
+        let len = header
+            .record_len(rest, SourceOffset::new(start), 0, LengthRule::Marked)
+            .ok()
+            .flatten()
+            .filter(|len| *len <= rest.len());
+        let (Some(head), Some(len)) = (rest.first_chunk::<RECORD_HEADER_LEN>(), len) else {
+            return Err(Error::CutOff);
+        };
+        self.at += len;
+        Ok(NextPacket::Packet(Packet {
+            record: header.record(head),
+            offset: start,
+            bytes: &rest[pcap::RECORD_HEADER_LEN..len],
+        }))
+    }
+
+    /// What the packets come from.
+    #[must_use]
+    pub fn follower(&self) -> &Follower {
+        &self.follower
+    }
+}

@@ -1,0 +1,94 @@
+//! The end of a file that is written: on disk, then under its final name, or removed.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+
+use super::{Existing, Writer, Written};
+use crate::capture::error::Error;
+use crate::format::FaultKind;
+use crate::format::pcap::GLOBAL_HEADER_LEN;
+
+impl Writer {
+    /// Flushes, brings the file to the disk and gives it its final name.
+    ///
+    /// Bytes of half a record are left out and counted in [`Written::cut_bytes`].
+    ///
+    /// # Errors
+    /// A source without a whole global header, or one that ends before what a leftover file holds; [`Error::PathChanged`]; `EEXIST` when `out` has
+    /// come to be meanwhile; IO. The partial file stays.
+    pub fn finish(&mut self) -> Result<Written, Error> {
+        let got = self.pending.len() as u64;
+        if self.splitter.is_none() || self.leftover.is_some() && got < GLOBAL_HEADER_LEN {
+            return Err(self.fault(FaultKind::NoHeader { got }).into());
+        }
+        if let Some(leftover) = self.leftover.take() {
+            let appends = self.appends();
+            leftover.end(&mut self.pending, appends)?;
+        }
+        self.flush()?;
+        self.written.cut_bytes = self.pending.len() as u64;
+        self.file.sync_all().map_err(Error::io("syncing"))?;
+        self.check_path()?;
+        self.rename()?;
+        let folder = match self.out.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(Error::io("syncing the folder"))?;
+        Ok(self.written)
+    }
+
+    /// That the partial path still leads to the file that was written: who moved it away or put another in its place has other
+    /// plans with it. Between this look and the rename nothing can be noticed.
+    fn check_path(&self) -> Result<(), Error> {
+        let ours = self.file.metadata().map_err(Error::io("looking at it"))?;
+        match self.partial.symlink_metadata() {
+            Ok(named) if (named.dev(), named.ino()) == (ours.dev(), ours.ino()) => Ok(()),
+            _ => Err(Error::PathChanged),
+        }
+    }
+
+    /// Gives the partial file its final name, over another file only where that was asked for.
+    fn rename(&self) -> Result<(), Error> {
+        let doing = Error::io("renaming to the final name");
+        let flags = match self.options.existing {
+            Existing::Replace => RenameFlags::empty(),
+            Existing::Keep | Existing::Resume { .. } | Existing::Append => {
+                RenameFlags::RENAME_NOREPLACE
+            }
+        };
+        match renameat2(AT_FDCWD, &self.partial, AT_FDCWD, &self.out, flags) {
+            // NFS and others know no flags. A link does not replace a file either.
+            Err(Errno::EINVAL | Errno::ENOSYS) if !flags.is_empty() => {
+                std::fs::hard_link(&self.partial, &self.out)
+                    .and_then(|()| std::fs::remove_file(&self.partial))
+                    .map_err(doing)
+            }
+            Err(Errno::EEXIST) => Err(Error::Exists(
+                "the output has come to exist meanwhile; what was packed is in the partial file",
+            )),
+            outcome => outcome.map_err(io::Error::from).map_err(doing),
+        }
+    }
+
+    /// Finishes a source that was stopped: as [`Self::finish`], but what a leftover file holds beyond it stays.
+    pub fn finish_stopped(&mut self) -> Result<Written, Error> {
+        if self.leftover.take().is_some() {
+            self.pending.clear();
+        }
+        self.finish()
+    }
+
+    /// Gives up: removes the partial file. For an input that is still there; a live one keeps what was written, and so does one
+    /// that is gone on with.
+    pub fn abandon(self) -> Result<(), Error> {
+        std::fs::remove_file(&self.partial).map_err(Error::io("removing the partial file"))
+    }
+}

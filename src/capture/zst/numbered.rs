@@ -1,0 +1,94 @@
+//! Frames by their number, past the cache: decoded into a caller's buffer, or as they are stored.
+
+use super::Zst;
+use super::read::changed;
+use crate::capture::Engine;
+use crate::capture::error::Error;
+use crate::capture::read_at::read_full;
+use crate::capture::sync::read;
+use crate::capture::view::Place;
+use crate::format::table::Span;
+use crate::format::{Fault, FaultKind, FrameName, SourceOffset, frame};
+
+impl Zst {
+    /// Decodes frame number `index`, which lies at `span`, into `out`, as long as its source bytes. What does not decode is
+    /// remembered.
+    pub(in crate::capture) fn decode_into(
+        &self,
+        engine: &Engine,
+        index: usize,
+        span: &Span,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        let place = self.place_at(index, span)?;
+        self.check_known(engine, &place)?;
+        let name = FrameName::Data(place.index);
+        let decoded = engine.decoder.decode_alone(&*self.file, span, name, out);
+        let outcome = decoded.and_then(|()| self.check_head(&place));
+        if let Err(Error::Fault(fault)) = &outcome
+            && !fault.kind.is_changed()
+        {
+            self.note_bad_frame(&place, fault);
+        }
+        outcome
+    }
+
+    /// Reads the physical bytes of frame number `index`, which lies at `span`, into `out`, as long as they are.
+    pub(in crate::capture) fn read_stored(
+        &self,
+        index: usize,
+        span: &Span,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        let place = self.place_at(index, span)?;
+        let at = span.phys_start;
+        let got = read_full(&*self.file, out, at.as_u64()).map_err(Error::io("reading"))?;
+        let wanted = (span.src_len, span.phys_len);
+        let now = match frame::measure(&out[..got]) {
+            Ok(measured) => measured.map(|measured| (measured.content_size, measured.len)),
+            Err(_) => None,
+        };
+        if now != Some(wanted) {
+            return Err(Error::Fault(Fault {
+                kind: FaultKind::Changed { wanted, got: now },
+                frame: FrameName::Data(place.index),
+                at,
+            }));
+        }
+        self.check_head(&place)
+    }
+
+    /// The entry of frame number `index`, if it still lies at `span`.
+    fn place_at(&self, index: usize, span: &Span) -> Result<Place, Error> {
+        let place = read(&self.view).place(index);
+        place
+            .filter(|place| place.span == *span)
+            .ok_or_else(|| changed(span, FrameName::Data(index as u64)))
+    }
+
+    /// Where the header frame ends on disk; 0 until it is there.
+    pub(in crate::capture) fn prologue_len(&self) -> u64 {
+        let view = read(&self.view);
+        let header = view.header.as_ref().filter(|_| view.is_vouched);
+        header.map_or(0, |header| header.end.as_u64())
+    }
+
+    /// The first bytes on disk.
+    pub(in crate::capture) fn read_prologue(&self, out: &mut [u8]) -> Result<(), Error> {
+        let got = read_full(&*self.file, out, 0).map_err(Error::io("reading"))?;
+        if got == out.len() {
+            Ok(())
+        } else {
+            Err(Error::Shrank)
+        }
+    }
+
+    /// The frame that holds source byte `offset`, and its number.
+    pub(in crate::capture) fn find(&self, offset: u64) -> Option<(u64, Span)> {
+        let view = read(&self.view);
+        let place = view
+            .find(SourceOffset::new(offset))
+            .filter(|_| offset < view.extent().frontier)?;
+        Some((place.index, place.span))
+    }
+}
