@@ -369,8 +369,8 @@ pub unsafe extern "C" fn pcapzst_read(
         let source = reader.source();
         let mut done = 0;
         // A frame at a time, so that a large range takes no second buffer as large.
-        while done < dst.len() && offset.saturating_add(done as u64) < source.reachable() {
-            let at = offset + done as u64;
+        while done < dst.len() {
+            let at = offset.saturating_add(done as u64);
             let most = source.find(at).map_or(dst.len(), |(_, span)| {
                 usize::try_from(span.src_end().as_u64() - at).unwrap_or(usize::MAX)
             });

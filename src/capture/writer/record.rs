@@ -1,7 +1,8 @@
 //! Packets one by one into a file that is written, in place of source bytes.
 
-use super::Writer;
+use super::{Splitter, Writer};
 use crate::capture::error::Error;
+use crate::format::FaultKind;
 use crate::format::pcap::{GlobalHeader, LengthRule, Record, RecordFault, RecordFaultKind};
 
 impl Writer {
@@ -22,7 +23,7 @@ impl Writer {
     /// The global header that records are written behind; `None` before it is whole.
     #[must_use]
     pub fn header(&self) -> Option<&GlobalHeader> {
-        self.splitter.as_ref().map(|splitter| splitter.header())
+        self.splitter.as_ref().map(Splitter::header)
     }
 
     /// Writes one packet: `record` and its captured bytes, as many as it says.
@@ -31,9 +32,7 @@ impl Writer {
     /// A length that the format or the header does not allow, or no header yet: nothing was written then. IO.
     pub fn add(&mut self, record: &Record, captured: &[u8]) -> Result<(), Error> {
         let Some(splitter) = &self.splitter else {
-            return Err(self
-                .fault(crate::format::FaultKind::NoHeader { got: 0 })
-                .into());
+            return Err(self.fault(FaultKind::NoHeader { got: 0 }).into());
         };
         let header = *splitter.header();
         let limit = header.incl_len_limit(LengthRule::Marked);
