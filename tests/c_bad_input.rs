@@ -147,7 +147,7 @@ fn follow(opened: &Opened) -> (u64, pcapzst_status, pcapzst_next) {
     }
 }
 
-/// All source bytes that pcapzst_read gives, and the status behind them.
+/// All source bytes that `pcapzst_read` gives, and the status behind them.
 fn read_all(opened: &Opened) -> (Vec<u8>, pcapzst_status) {
     let mut all = Vec::new();
     let mut buffer = vec![0; 100_000];

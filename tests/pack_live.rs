@@ -56,6 +56,27 @@ fn a_second_writer_is_told_that_the_file_is_busy() {
 }
 
 #[test]
+fn a_partial_file_that_was_replaced_is_not_renamed() {
+    let folder = scratch();
+    let out = out_in(folder.path());
+    let partial = folder.path().join("live.pcap.zst.partial");
+    let pcap = Pcap::of_size(Magic::LeUs, 706, 2 << 20);
+    let mut live = Live::start(&out);
+    live.feed(&pcap.bytes);
+    fs::rename(&partial, folder.path().join("aside")).unwrap();
+    fs::write(&partial, b"another's").unwrap();
+    drop(live.stdin.take());
+    assert_eq!(live.end(), Some(1));
+    assert_eq!(fs::read(&partial).unwrap(), b"another's");
+    assert_eq!(
+        names(folder.path()),
+        [&b"aside"[..], b"live.pcap.zst.partial"]
+    );
+    let aside = decoded(&folder.path().join("aside"));
+    assert_same(&aside, &pcap.bytes, "what was written is all there");
+}
+
+#[test]
 fn a_signal_finishes_the_file_with_whole_records() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let folder = scratch();

@@ -212,6 +212,26 @@ def tail(bench):
     return [row(f"write of a frame to read of its last byte, {name}", figures) for name, figures in rounds.items()]
 
 
+def library(bench):
+    """The C library beside a straight loop over libzstd, on the same file, in a process of its own each time."""
+    if not os.path.exists("/usr/include/zstd.h"):
+        quiet("apt-get", "install", "-y", "--no-install-recommends", "libzstd-dev")
+    prefix, program = bench.work / "c", bench.work / "library"
+    source = bench.options.repo / "scripts/benchmark/library.c"
+    quiet(bench.options.repo / "scripts/install-c", prefix)
+    quiet("cc", "-std=c99", "-O2", "-o", program, source, f"-I{prefix}/include", f"-L{prefix}/lib", f"-Wl,-rpath,{prefix}/lib", "-lpcapzst", "-lzstd")
+
+    def seconds(*words):
+        return lambda: float(run(program, *words, bench.zst, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
+
+    alone = {"pcapzst_decode_frame": seconds("frames"), "loop over libzstd": seconds("loop")}
+    batch = {"2 threads": seconds("batch", 2), "1 thread": seconds("batch", 1)}
+    return [
+        bench.compare("C library: a capture walked and decoded", alone, wanted={"loop over libzstd": 1}),
+        bench.compare("C library: pcapzst_decode_frames", batch, wanted={"1 thread": 1.7}),
+    ]
+
+
 def memory(bench):
     bench.remount()
     rounds = {"cache_size + 64 MiB": [CACHE_SIZE_MIB + 64], "pcapzst": [bench.peak]}
@@ -228,5 +248,6 @@ ALL = {
     "fresh": fresh,
     "listing": listing,
     "tail": tail,
+    "library": library,
     "memory": memory,
 }
