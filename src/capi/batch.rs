@@ -20,8 +20,8 @@ const AUTO_BYTES: u64 = 1024 * 1024;
 
 /// Decodes `count` frames: number `indices[i]` into `dsts[i]`, which has room for `dst_sizes[i]` bytes. Buffers must not overlap.
 ///
-/// With `n_threads` threads, the caller's among them: 0 and 1 are his alone, a negative number is one for each processor. They end
-/// before the call does. What comes of it never depends on their number: every slot is tried, one that fails is zeroed as far as
+/// With `n_threads` threads, the caller's among them: 0 and 1 are his alone, a negative number is one for each processor, 256 are the most. They
+/// end before the call does. What comes of it never depends on their number: every slot is tried, one that fails is zeroed as far as
 /// the frame's source_size, and the status is the first one by slot.
 ///
 /// PCAPZST_E_RANGE and PCAPZST_E_INVALID are found before anything is written. `failed_slot` may be NULL; it receives the slot

@@ -52,7 +52,8 @@
 
 /*
  As `flags`: go on behind the last whole frame of a partial file that a writer left, its torn end cut off; start anew where there is
- none.
+ none. A file under the final name is PCAPZST_E_EXISTS. Where the global header is there already (has_header), packets may be
+ added at once.
  */
 #define PCAPZST_WRITER_RESUME 2
 
@@ -147,7 +148,8 @@ typedef enum {
    */
   PCAPZST_DAMAGED = 3,
   /*
-   Not whole, and no more can come: its file was removed, or it is in memory and ends within a frame.
+   No more can come, though it is not known to be whole: its file was removed, or written over with another capture, or it is
+   in memory and ends within a frame.
    */
   PCAPZST_CUT_SHORT = 4,
 } pcapzst_state;
@@ -187,7 +189,8 @@ typedef enum {
    */
   PCAPZST_PACKET = 0,
   /*
-   Nothing now; more may come: pcapzst_wait, then ask again.
+   Nothing now; more may come: pcapzst_wait, then ask again. Of a capture that was cut and then given its final name
+   (PCAPZST_DRAINING) it may be the answer for ever.
    */
   PCAPZST_NOT_YET = 1,
   /*
@@ -297,6 +300,11 @@ typedef struct {
    As version_major.
    */
   uint16_t version_minor;
+  /*
+   1 when its final name was seen, or it is in memory; 0 while it is being written. Tells of a damaged capture whether a
+   restarted writer may yet mend it.
+   */
+  uint32_t is_final;
 } pcapzst_info;
 
 /*
@@ -356,7 +364,7 @@ typedef struct {
    */
   int32_t level;
   /*
-   One of PCAPZST_WRITER_…, or 0: nothing that is there is touched.
+   PCAPZST_WRITER_REPLACE or PCAPZST_WRITER_RESUME, not both; 0: nothing that is there is touched.
    */
   uint32_t flags;
   /*
@@ -413,8 +421,8 @@ uint32_t pcapzst_max_format_version(void);
 /*
  Decodes `count` frames: number `indices[i]` into `dsts[i]`, which has room for `dst_sizes[i]` bytes. Buffers must not overlap.
 
- With `n_threads` threads, the caller's among them: 0 and 1 are his alone, a negative number is one for each processor. They end
- before the call does. What comes of it never depends on their number: every slot is tried, one that fails is zeroed as far as
+ With `n_threads` threads, the caller's among them: 0 and 1 are his alone, a negative number is one for each processor, 256 are the most. They
+ end before the call does. What comes of it never depends on their number: every slot is tried, one that fails is zeroed as far as
  the frame's source_size, and the status is the first one by slot.
 
  PCAPZST_E_RANGE and PCAPZST_E_INVALID are found before anything is written. `failed_slot` may be NULL; it receives the slot
@@ -486,7 +494,7 @@ pcapzst_status pcapzst_get_info(const pcapzst_reader *reader, pcapzst_info *info
 
 /*
  Looks at the file: takes in the frames that are whole by now, and the rename that completes the capture. `state` may be
- NULL; it receives where the capture stands.
+ NULL; it receives where the capture stands, on failure too.
 
  Reads only what was not walked before. Other threads may go on reading meanwhile.
 
@@ -559,7 +567,8 @@ pcapzst_status pcapzst_decode_frame(const pcapzst_reader *reader,
 
 /*
  The bytes of frame number `index` as they are stored, for who sends them on: physical_size of them into `dst`. Behind the
- prologue they make a capture of this format again. The frame's headers are checked, its content is not.
+ prologue they make a capture of this format again, of the same source; what could be skipped between frames is left out. The
+ frame's headers are checked, its content is not.
 
  PCAPZST_E_RANGE as of pcapzst_decode_frame. PCAPZST_E_CHANGED when the file holds another frame there.
  */
@@ -669,7 +678,8 @@ pcapzst_status pcapzst_writer_get_written(const pcapzst_writer *writer, pcapzst_
 
  PCAPZST_E_TORN, and nothing renamed, when bytes of half a record or header are pending. PCAPZST_E_CHANGED when the partial path no
  longer leads to the file that was written, PCAPZST_E_EXISTS when the final name has come to be taken: the file stays as it
- is, and finishing may be tried again.
+ is, and finishing may be tried again. So it may be after PCAPZST_E_IO, which may come behind the rename, when the folder
+ cannot be brought to the disk.
  */
 pcapzst_status pcapzst_writer_finish(pcapzst_writer *writer);
 

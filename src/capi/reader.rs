@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::guard::{Refusal, buffer, call, call_or, object, out};
 use super::status::pcapzst_status::{self, *};
 use crate::capture::live::{Live, Outlook};
-use crate::capture::{Error, OnFault, Source, State};
+use crate::capture::{Error, OnFault, Progress, Source, State};
 use crate::format::FrameName;
 use crate::format::pcap::Magic;
 use crate::format::table::Span;
@@ -80,7 +80,8 @@ pub enum pcapzst_state {
     PCAPZST_COMPLETE = 2,
     /// A frame is malformed or does not decode. What is before and, unless the walk ended there, behind it can be read.
     PCAPZST_DAMAGED = 3,
-    /// Not whole, and no more can come: its file was removed, or it is in memory and ends within a frame.
+    /// No more can come, though it is not known to be whole: its file was removed, or written over with another capture, or it is
+    /// in memory and ends within a frame.
     PCAPZST_CUT_SHORT = 4,
 }
 
@@ -136,6 +137,9 @@ pub struct pcapzst_info {
     pub version_major: u16,
     /// As version_major.
     pub version_minor: u16,
+    /// 1 when its final name was seen, or it is in memory; 0 while it is being written. Tells of a damaged capture whether a
+    /// restarted writer may yet mend it.
+    pub is_final: u32,
 }
 
 /// A data frame: whole pcap records, compressed. Offsets and sizes in bytes.
@@ -205,11 +209,13 @@ fn describe(reader: &pcapzst_reader) -> pcapzst_info {
         snaplen: header.map_or(0, |header| header.snaplen),
         version_major,
         version_minor,
+        is_final: (reader.source().progress() == Progress::Final).into(),
     }
 }
 
 fn state(reader: &pcapzst_reader) -> pcapzst_state {
     match (reader.source().state(), reader.live().outlook()) {
+        (_, Ok(Outlook::Replaced)) => PCAPZST_CUT_SHORT,
         (State::Complete, _) => PCAPZST_COMPLETE,
         (State::Damaged | State::Refused, _) => PCAPZST_DAMAGED,
         (_, Ok(Outlook::CutShort)) => PCAPZST_CUT_SHORT,
@@ -219,7 +225,7 @@ fn state(reader: &pcapzst_reader) -> pcapzst_state {
 }
 
 /// Looks at the file: takes in the frames that are whole by now, and the rename that completes the capture. `state` may be
-/// NULL; it receives where the capture stands.
+/// NULL; it receives where the capture stands, on failure too.
 ///
 /// Reads only what was not walked before. Other threads may go on reading meanwhile.
 ///
@@ -409,7 +415,8 @@ pub unsafe extern "C" fn pcapzst_decode_frame(
 }
 
 /// The bytes of frame number `index` as they are stored, for who sends them on: physical_size of them into `dst`. Behind the
-/// prologue they make a capture of this format again. The frame's headers are checked, its content is not.
+/// prologue they make a capture of this format again, of the same source; what could be skipped between frames is left out. The
+/// frame's headers are checked, its content is not.
 ///
 /// PCAPZST_E_RANGE as of pcapzst_decode_frame. PCAPZST_E_CHANGED when the file holds another frame there.
 #[unsafe(no_mangle)]

@@ -41,7 +41,8 @@ pub struct pcapzst_packet {
 pub enum pcapzst_next {
     /// A packet.
     PCAPZST_PACKET = 0,
-    /// Nothing now; more may come: pcapzst_wait, then ask again.
+    /// Nothing now; more may come: pcapzst_wait, then ask again. Of a capture that was cut and then given its final name
+    /// (PCAPZST_DRAINING) it may be the answer for ever.
     PCAPZST_NOT_YET = 1,
     /// Nothing any more: the capture is complete, and every packet was given.
     PCAPZST_AT_END = 2,

@@ -59,7 +59,7 @@ impl pcapzst_status {
             PCAPZST_E_NOMEM => c"no memory",
             PCAPZST_E_INVALID => c"an argument is NULL or makes no sense",
             PCAPZST_E_NOT_MARKED => c"not a file of this format: no marker",
-            PCAPZST_E_VERSION => c"a newer version of the format",
+            PCAPZST_E_VERSION => c"a version of the format that this library does not know",
             PCAPZST_E_TORN => c"incomplete, and no more can come",
             PCAPZST_E_BUSY => c"another writer has the file",
             PCAPZST_E_EXISTS => c"the name is taken",

@@ -27,7 +27,8 @@ pub struct pcapzst_writer {
 /// As `flags`: replace a file, or a partial one, that is there.
 pub const PCAPZST_WRITER_REPLACE: u32 = 1;
 /// As `flags`: go on behind the last whole frame of a partial file that a writer left, its torn end cut off; start anew where there is
-/// none.
+/// none. A file under the final name is PCAPZST_E_EXISTS. Where the global header is there already (has_header), packets may be
+/// added at once.
 pub const PCAPZST_WRITER_RESUME: u32 = 2;
 
 /// How to write. All zeros, as NULL in its place, is the default.
@@ -36,7 +37,7 @@ pub const PCAPZST_WRITER_RESUME: u32 = 2;
 pub struct pcapzst_writer_options {
     /// zstd's compression level; 0 for 2.
     pub level: i32,
-    /// One of PCAPZST_WRITER_…, or 0: nothing that is there is touched.
+    /// PCAPZST_WRITER_REPLACE or PCAPZST_WRITER_RESUME, not both; 0: nothing that is there is touched.
     pub flags: u32,
     /// Source bytes that a frame aims at; 0 for 256 KiB.
     pub frame_target: u64,
@@ -286,7 +287,8 @@ pub unsafe extern "C" fn pcapzst_writer_get_written(
 ///
 /// PCAPZST_E_TORN, and nothing renamed, when bytes of half a record or header are pending. PCAPZST_E_CHANGED when the partial path no
 /// longer leads to the file that was written, PCAPZST_E_EXISTS when the final name has come to be taken: the file stays as it
-/// is, and finishing may be tried again.
+/// is, and finishing may be tried again. So it may be after PCAPZST_E_IO, which may come behind the rename, when the folder
+/// cannot be brought to the disk.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcapzst_writer_finish(writer: *mut pcapzst_writer) -> pcapzst_status {
     call(|| {

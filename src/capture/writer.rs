@@ -97,6 +97,8 @@ pub struct Writer {
     /// What an earlier writer left, while the source's beginning is compared with it.
     leftover: Option<Leftover>,
     is_resumed: bool,
+    /// It has its final name; only the folder may still have to be brought to the disk.
+    is_renamed: bool,
     /// Source bytes that no frame holds yet.
     pending: Vec<u8>,
     stored: Vec<u8>,
@@ -145,6 +147,7 @@ impl Writer {
             splitter: None,
             leftover: None,
             is_resumed: leftover.is_some(),
+            is_renamed: false,
             pending: Vec::new(),
             stored: Vec::new(),
             written: Written::default(),

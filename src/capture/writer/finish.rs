@@ -32,9 +32,12 @@ impl Writer {
         }
         self.flush()?;
         self.written.cut_bytes = self.pending.len() as u64;
-        self.file.sync_all().map_err(Error::io("syncing"))?;
-        self.check_path()?;
-        self.rename()?;
+        if !self.is_renamed {
+            self.file.sync_all().map_err(Error::io("syncing"))?;
+            self.check_path()?;
+            self.rename()?;
+            self.is_renamed = true;
+        }
         let folder = match self.out.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -89,6 +92,9 @@ impl Writer {
     /// Gives up: removes the partial file. For an input that is still there; a live one keeps what was written, and so does one
     /// that is gone on with.
     pub fn abandon(self) -> Result<(), Error> {
+        if self.is_renamed {
+            return Ok(());
+        }
         std::fs::remove_file(&self.partial).map_err(Error::io("removing the partial file"))
     }
 }
