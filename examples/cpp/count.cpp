@@ -5,6 +5,7 @@
 // Decodes all frames by all processors, in chunks of bounded memory, then counts once more with the record iterator. Two
 // counts that differ are an error.
 #include <cstdio>
+#include <string>
 #include <vector>
 
 #include "pcapzst.hpp"
@@ -77,11 +78,12 @@ int main(int argc, char **argv) {
             const pcapzst::reader reader(argv[i]);
             const pcapzst_info info = reader.info();
             const counts all = count_frames(reader, info), again = count_records(reader, info.source_size);
-            if (all.packets != again.packets || all.bytes != again.bytes) throw std::runtime_error("the two counts differ");
+            if (all.packets != again.packets || all.bytes != again.bytes)
+                throw std::runtime_error(std::string(argv[i]) + ": the two counts differ");
             std::printf("%s: %llu packets, %llu bytes\n", argv[i], static_cast<unsigned long long>(all.packets),
                         static_cast<unsigned long long>(all.bytes));
         } catch (const std::exception &failure) {
-            std::fprintf(stderr, "count: %s: %s\n", argv[i], failure.what());
+            std::fprintf(stderr, "count: %s\n", failure.what());
             code = 1;
         }
     }
