@@ -277,6 +277,53 @@ static void waiting_ends_with_a_write(const sample *made) {
     pcapzst_close(reader);
 }
 
+static void *follows_to_the_end(void *argument) {
+    const adding *self = argument;
+    path_name path = at("many.pcap.zst");
+    pcapzst_reader *reader = NULL;
+    pcapzst_records *records = NULL;
+    pcapzst_packet packet;
+    pcapzst_next next = PCAPZST_NOT_YET;
+    size_t count = 0;
+    int is_same = 1;
+    OK(pcapzst_open(path.text, NULL, &reader, NULL));
+    OK(pcapzst_records_open(reader, 0, &records));
+    /* Ends with the first failure: that the count is short tells it. */
+    while (pcapzst_records_next(records, &packet, &next) == PCAPZST_OK && next != PCAPZST_AT_END) {
+        if (next == PCAPZST_NOT_YET) {
+            if (pcapzst_wait(reader, 60000) != PCAPZST_OK) break;
+            continue;
+        }
+        is_same = is_same && count < self->made->count && packet.ts_ns == self->made->packets[count].ts_ns &&
+                  memcmp(packet.data, packet_data(self->made, count), packet.captured_length) == 0;
+        count++;
+    }
+    CHECK(next == PCAPZST_AT_END && is_same && count == self->made->count);
+    pcapzst_records_close(records);
+    pcapzst_close(reader);
+    return NULL;
+}
+
+static void four_followers_get_what_a_writer_adds_meanwhile(void) {
+    sample made = make_sample(300, 1, 15);
+    path_name path = at("many.pcap.zst");
+    pthread_t threads[4];
+    adding other;
+    size_t i;
+    OK(pcapzst_writer_create(path.text, NULL, &other.writer));
+    other.made = &made;
+    for (i = 0; i < 4; i++) CHECK(pthread_create(&threads[i], NULL, follows_to_the_end, &other) == 0);
+    header_of(other.writer, &made);
+    for (i = 0; i < made.count; i += 3) {
+        add_packets(other.writer, &made, i, i + 3);
+        OK(pcapzst_writer_flush(other.writer));
+    }
+    OK(pcapzst_writer_finish(other.writer));
+    pcapzst_writer_close(other.writer);
+    for (i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    free_sample(&made);
+}
+
 void test_following(void) {
     sample made = make_sample(40, 0, 9);
     a_growing_capture_is_followed_to_its_end(&made);
@@ -285,5 +332,6 @@ void test_following(void) {
     another_capture_written_over_the_file_is_told(&made);
     a_frame_that_another_took_the_place_of_is_not_sent_on(&made);
     waiting_ends_with_a_write(&made);
+    four_followers_get_what_a_writer_adds_meanwhile();
     free_sample(&made);
 }
