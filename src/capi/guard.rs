@@ -96,6 +96,17 @@ pub(super) unsafe fn out<'a, T>(out: *mut T, what: &str) -> Result<&'a mut T, Re
     unsafe { out.as_mut() }.ok_or_else(|| Refusal::null(what))
 }
 
+/// Sets what a caller is to find zeroed after a failure. For plain C values: all zeros is one of each of ours.
+///
+/// # Safety
+/// As for [`out`].
+pub(super) unsafe fn wipe<T>(place: *mut T) {
+    if !place.is_null() {
+        // SAFETY: by this function's contract.
+        unsafe { ptr::write_bytes(place, 0, 1) };
+    }
+}
+
 /// An object of ours.
 ///
 /// # Safety

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::guard::{Refusal, call, call_or, hand_out, out_object, reclaim};
+use super::guard::{Refusal, call, call_or, hand_out, out_object, reclaim, wipe};
 use super::reader::pcapzst_reader;
 use super::status::pcapzst_status::{self, *};
 use crate::capture::live::Live;
@@ -151,16 +151,10 @@ unsafe fn prepare<'a>(
     format_version: *mut u32,
 ) -> Result<(&'a mut *mut pcapzst_reader, pcapzst_reader_options), Refusal> {
     // SAFETY: by this function's contract.
-    let (out, version, options) = unsafe {
-        (
-            out_object(out, "out")?,
-            format_version.as_mut(),
-            options.as_ref(),
-        )
+    let (out, options) = unsafe {
+        wipe(format_version);
+        (out_object(out, "out")?, options.as_ref())
     };
-    if let Some(version) = version {
-        *version = 0;
-    }
     Ok((out, options.copied().unwrap_or_default()))
 }
 

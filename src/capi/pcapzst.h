@@ -185,14 +185,14 @@ typedef enum {
  */
 typedef enum {
   /*
-   A packet.
-   */
-  PCAPZST_PACKET = 0,
-  /*
    Nothing now; more may come: pcapzst_wait, then ask again. Of a capture that was cut and then given its final name
    (PCAPZST_DRAINING) it may be the answer for ever.
    */
-  PCAPZST_NOT_YET = 1,
+  PCAPZST_NOT_YET = 0,
+  /*
+   A packet.
+   */
+  PCAPZST_PACKET = 1,
   /*
    Nothing any more: the capture is complete, and every packet was given.
    */
@@ -642,7 +642,7 @@ pcapzst_status pcapzst_writer_header(pcapzst_writer *writer,
 /*
  Adds a packet behind the header: `captured_length` bytes from `data` on.
 
- PCAPZST_E_INVALID before there is a header. PCAPZST_E_LIMIT for more captured bytes than the header's snaplen, or 262144;
+ PCAPZST_E_INVALID before there is a header, and behind half a record that pcapzst_writer_write took. PCAPZST_E_LIMIT for more captured bytes than the header's snaplen, or 262144;
  PCAPZST_E_RANGE for a time that a pcap record cannot hold (2106 and later). Nothing is written then. Any other failure leaves
  whole frames only.
  */
@@ -656,7 +656,7 @@ pcapzst_status pcapzst_writer_add(pcapzst_writer *writer,
  Takes the next bytes of a pcap file, in any pieces: in a new capture from its global header on, in a resumed one from source
  offset source_size on.
 
- PCAPZST_E_FORMAT for what is no pcap: whole records before it stay, and every further write fails.
+ PCAPZST_E_FORMAT for what is no pcap: whole records before it stay, and every further write fails and takes nothing.
  */
 pcapzst_status pcapzst_writer_write(pcapzst_writer *writer,
                                     const void *data,
@@ -690,7 +690,8 @@ pcapzst_status pcapzst_writer_finish(pcapzst_writer *writer);
 void pcapzst_writer_close(pcapzst_writer *writer);
 
 /*
- Closes a writer and removes its partial file, unless it is finished. NULL is fine.
+ Closes a writer and removes its partial file, unless it is finished. NULL is fine. PCAPZST_E_CHANGED, and nothing removed, when
+ the partial path leads to another file.
  */
 pcapzst_status pcapzst_writer_abandon(pcapzst_writer *writer);
 

@@ -5,11 +5,11 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::guard::{Refusal, buffer, call, call_or, object, out};
+use super::guard::{Refusal, buffer, call, call_or, object, out, wipe};
 use super::status::pcapzst_status::{self, *};
 use crate::capture::live::{Live, Outlook};
 use crate::capture::{Error, OnFault, Progress, Source, State};
-use crate::format::FrameName;
+use crate::format::marker::{self, Marker};
 use crate::format::pcap::Magic;
 use crate::format::table::Span;
 
@@ -47,13 +47,11 @@ impl pcapzst_reader {
         Refusal::of(error, &self.name)
     }
 
-    /// Whether a whole marker was found.
+    /// Whether a whole marker of a version that is known is there.
     pub(super) fn has_marker(&self) -> bool {
-        let facts = self.source().facts();
-        let is_header_bad = facts
-            .error
-            .is_some_and(|fault| fault.frame == FrameName::Header);
-        is_header_bad || self.source().prologue_len() > 0
+        let mut head = [0; marker::DECIDING];
+        let read = self.source().read_prologue(&mut head);
+        read.is_ok() && matches!(marker::check(&head), Ok(Marker::Valid { .. }))
     }
 
     /// Frame number `index`, which is there.
@@ -175,6 +173,8 @@ pub unsafe extern "C" fn pcapzst_get_info(
 ) -> pcapzst_status {
     call(|| {
         // SAFETY: the caller's pointers, as the header asks for.
+        unsafe { wipe(info) };
+        // SAFETY: as above.
         let (reader, info) = unsafe { (object(reader, "reader")?, out(info, "info")?) };
         *info = describe(reader);
         Ok(())
@@ -238,6 +238,8 @@ pub unsafe extern "C" fn pcapzst_refresh(
 ) -> pcapzst_status {
     call(|| {
         // SAFETY: the caller's pointers, as the header asks for.
+        unsafe { wipe(state) };
+        // SAFETY: as above.
         let (reader, place) = unsafe { (object(reader, "reader")?, state.as_mut()) };
         let outlook = reader.live().refresh();
         if let Some(place) = place {
@@ -340,8 +342,9 @@ pub unsafe extern "C" fn pcapzst_find_frame(
 ) -> pcapzst_status {
     call(|| {
         // SAFETY: the caller's pointers, as the header asks for.
+        unsafe { wipe(index) };
+        // SAFETY: as above.
         let (reader, index) = unsafe { (object(reader, "reader")?, out(index, "index")?) };
-        *index = 0;
         let (found, _) = reader.source().find(offset).ok_or_else(|| {
             Refusal::range(format!(
                 "{}: no frame holds source byte {offset}",
@@ -368,8 +371,9 @@ pub unsafe extern "C" fn pcapzst_read(
 ) -> pcapzst_status {
     call(|| {
         // SAFETY: the caller's pointers, as the header asks for.
+        unsafe { wipe(got) };
+        // SAFETY: as above.
         let (got, reader) = unsafe { (out(got, "got")?, object(reader, "reader")?) };
-        *got = 0;
         // SAFETY: as above.
         let dst = unsafe { buffer(dst, size, "dst") }?;
         let source = reader.source();

@@ -1,8 +1,6 @@
 //! The packets of a capture, one after the other.
 
-use std::ptr;
-
-use super::guard::{Refusal, call, call_or, hand_out, object, out, out_object, reclaim};
+use super::guard::{Refusal, call, call_or, hand_out, object, out, out_object, reclaim, wipe};
 use super::reader::pcapzst_reader;
 use super::status::pcapzst_status::{self, *};
 use crate::capture::follow::{Follower, Next};
@@ -39,11 +37,11 @@ pub struct pcapzst_packet {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum pcapzst_next {
-    /// A packet.
-    PCAPZST_PACKET = 0,
     /// Nothing now; more may come: pcapzst_wait, then ask again. Of a capture that was cut and then given its final name
     /// (PCAPZST_DRAINING) it may be the answer for ever.
-    PCAPZST_NOT_YET = 1,
+    PCAPZST_NOT_YET = 0,
+    /// A packet.
+    PCAPZST_PACKET = 1,
     /// Nothing any more: the capture is complete, and every packet was given.
     PCAPZST_AT_END = 2,
 }
@@ -90,9 +88,12 @@ pub unsafe extern "C" fn pcapzst_records_next(
 ) -> pcapzst_status {
     call(|| {
         // SAFETY: the caller's pointers, as the header asks for.
+        unsafe {
+            wipe(packet);
+            wipe(next);
+        }
+        // SAFETY: as above.
         let (packet, next) = unsafe { (out(packet, "packet")?, out(next, "next")?) };
-        *packet = NO_PACKET;
-        *next = pcapzst_next::PCAPZST_NOT_YET;
         // SAFETY: as above; one thread at a time.
         let pcapzst_records { records, name } = unsafe { out(records, "records") }?;
         let ending = match records.take_next() {
@@ -122,14 +123,6 @@ pub unsafe extern "C" fn pcapzst_records_next(
         Ok(())
     })
 }
-
-const NO_PACKET: pcapzst_packet = pcapzst_packet {
-    ts_ns: 0,
-    source_offset: 0,
-    data: ptr::null(),
-    captured_length: 0,
-    original_length: 0,
-};
 
 /// Closes an iterator. NULL is fine.
 #[unsafe(no_mangle)]

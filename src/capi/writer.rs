@@ -3,7 +3,9 @@
 use std::ffi::{c_char, c_void};
 use std::time::{Duration, Instant};
 
-use super::guard::{Refusal, bytes, call, call_or, hand_out, object, out, out_object, reclaim};
+use super::guard::{
+    Refusal, bytes, call, call_or, hand_out, object, out, out_object, reclaim, wipe,
+};
 use super::open::{name_of, path_of};
 use super::status::pcapzst_status::{self, *};
 use crate::capture::Error;
@@ -191,7 +193,7 @@ pub unsafe extern "C" fn pcapzst_writer_header(
 
 /// Adds a packet behind the header: `captured_length` bytes from `data` on.
 ///
-/// PCAPZST_E_INVALID before there is a header. PCAPZST_E_LIMIT for more captured bytes than the header's snaplen, or 262144;
+/// PCAPZST_E_INVALID before there is a header, and behind half a record that pcapzst_writer_write took. PCAPZST_E_LIMIT for more captured bytes than the header's snaplen, or 262144;
 /// PCAPZST_E_RANGE for a time that a pcap record cannot hold (2106 and later). Nothing is written then. Any other failure leaves
 /// whole frames only.
 #[unsafe(no_mangle)]
@@ -215,6 +217,10 @@ pub unsafe extern "C" fn pcapzst_writer_add(
             let words = format!("{name}: a packet before the global header");
             return Err(Refusal::new(PCAPZST_E_INVALID, words));
         };
+        if let Some(fault) = open.cut_record() {
+            let words = format!("{name}: a packet within another one: {fault}");
+            return Err(Refusal::new(PCAPZST_E_INVALID, words));
+        }
         let limit = header.incl_len_limit(LengthRule::Marked);
         if captured_length > limit {
             let words =
@@ -236,7 +242,7 @@ pub unsafe extern "C" fn pcapzst_writer_add(
 /// Takes the next bytes of a pcap file, in any pieces: in a new capture from its global header on, in a resumed one from source
 /// offset source_size on.
 ///
-/// PCAPZST_E_FORMAT for what is no pcap: whole records before it stay, and every further write fails.
+/// PCAPZST_E_FORMAT for what is no pcap: whole records before it stay, and every further write fails and takes nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcapzst_writer_write(
     writer: *mut pcapzst_writer,
@@ -268,6 +274,8 @@ pub unsafe extern "C" fn pcapzst_writer_get_written(
 ) -> pcapzst_status {
     call(|| {
         // SAFETY: the caller's pointers, as the header asks for.
+        unsafe { wipe(written) };
+        // SAFETY: as above.
         let (writer, place) = unsafe { (object(writer, "writer")?, out(written, "written")?) };
         let open = writer.writer.as_ref();
         let written = open.map_or(writer.written, Writer::written);
@@ -320,7 +328,8 @@ pub unsafe extern "C" fn pcapzst_writer_close(writer: *mut pcapzst_writer) {
     });
 }
 
-/// Closes a writer and removes its partial file, unless it is finished. NULL is fine.
+/// Closes a writer and removes its partial file, unless it is finished. NULL is fine. PCAPZST_E_CHANGED, and nothing removed, when
+/// the partial path leads to another file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcapzst_writer_abandon(writer: *mut pcapzst_writer) -> pcapzst_status {
     call(|| {

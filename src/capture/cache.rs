@@ -113,6 +113,17 @@ impl Drop for Frame {
     }
 }
 
+impl Drop for Cache {
+    /// Lets go of the frames: each holds the place that its buffer goes back to, which holds the frames.
+    fn drop(&mut self) {
+        let slots = {
+            let mut state = lock(&self.shared.state);
+            std::mem::replace(&mut state.slots, LruCache::unbounded())
+        };
+        drop(slots);
+    }
+}
+
 impl Cache {
     /// An empty cache of `budget_bytes`.
     #[must_use]

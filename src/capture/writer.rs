@@ -101,6 +101,8 @@ pub struct Writer {
     is_renamed: bool,
     /// Source bytes that no frame holds yet.
     pending: Vec<u8>,
+    /// What is wrong with the source, once something is: nothing is taken of it any more.
+    fault: Option<Error>,
     stored: Vec<u8>,
     written: Written,
 }
@@ -121,6 +123,12 @@ impl Writer {
     /// [`Error::Busy`] when another writer holds it; `EEXIST` when `out` or a leftover partial file is there and may not
     /// be replaced; the fault of a leftover file that is to be gone on with and is not one of a writer's.
     pub fn create(out: &Path, options: Options) -> Result<Self, Error> {
+        if out.file_name().is_none() {
+            return Err(Error::Io {
+                doing: "creating the partial file",
+                errno: libc::ENOENT,
+            });
+        }
         if options.existing != Existing::Replace && out.symlink_metadata().is_ok() {
             return Err(Error::Exists(
                 "the output exists already (--force replaces it)",
@@ -149,6 +157,7 @@ impl Writer {
             is_resumed: leftover.is_some(),
             is_renamed: false,
             pending: Vec::new(),
+            fault: None,
             stored: Vec::new(),
             written: Written::default(),
         };
@@ -183,6 +192,17 @@ impl Writer {
     /// # Errors
     /// A source that is no pcap, a record that the format does not allow, IO. The file then ends with the last frame.
     pub fn write(&mut self, source: &[u8]) -> Result<(), Error> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        let outcome = self.take(source);
+        if let Err(error @ Error::Fault(_)) = &outcome {
+            self.fault = Some(error.clone());
+        }
+        outcome
+    }
+
+    fn take(&mut self, source: &[u8]) -> Result<(), Error> {
         self.pending.extend_from_slice(source);
         if !self.pass_over()? || self.splitter.is_none() && !self.write_header()? {
             return Ok(());

@@ -19,8 +19,9 @@ impl Writer {
     /// Bytes of half a record are left out and counted in [`Written::cut_bytes`].
     ///
     /// # Errors
-    /// A source without a whole global header, or one that ends before what a leftover file holds; [`Error::PathChanged`]; `EEXIST` when `out` has
-    /// come to be meanwhile; IO. The partial file stays.
+    /// A source without a whole global header, or one that ends before what a leftover file holds; [`Error::PathChanged`];
+    /// [`Error::Exists`] when `out` has come to be meanwhile; IO. The partial file stays. IO may fail behind the rename, too:
+    /// then the next call does what is left.
     pub fn finish(&mut self) -> Result<Written, Error> {
         let got = self.pending.len() as u64;
         if self.splitter.is_none() || self.leftover.is_some() && got < GLOBAL_HEADER_LEN {
@@ -95,6 +96,7 @@ impl Writer {
         if self.is_renamed {
             return Ok(());
         }
+        self.check_path()?;
         std::fs::remove_file(&self.partial).map_err(Error::io("removing the partial file"))
     }
 }

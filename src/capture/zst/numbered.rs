@@ -48,7 +48,7 @@ impl Zst {
             Ok(measured) => measured.map(|measured| (measured.content_size, measured.len)),
             Err(_) => None,
         };
-        if now != Some(wanted) {
+        if now != Some(wanted) || got < out.len() {
             return Err(Error::Fault(Fault {
                 kind: FaultKind::Changed { wanted, got: now },
                 frame: FrameName::Data(place.index),
