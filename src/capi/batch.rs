@@ -5,8 +5,9 @@ use std::num::NonZero;
 use std::slice;
 use std::thread;
 
+use super::frames::room;
 use super::guard::{Refusal, buffer, call, object};
-use super::reader::{pcapzst_reader, room};
+use super::reader::pcapzst_reader;
 use super::status::pcapzst_status::{self, *};
 use crate::capture::batch::{Slot, decode_all};
 

@@ -18,6 +18,7 @@
 )]
 
 mod batch;
+mod frames;
 mod guard;
 mod open;
 mod reader;
@@ -26,14 +27,16 @@ mod status;
 mod writer;
 
 pub use batch::{PCAPZST_SLOT_NONE, PCAPZST_THREADS_AUTO, pcapzst_decode_frames};
+pub use frames::{
+    pcapzst_decode_frame, pcapzst_find_frame, pcapzst_frame_count, pcapzst_frame_info,
+    pcapzst_frame_info_at, pcapzst_frame_info_range, pcapzst_read_prologue, pcapzst_read_stored,
+};
 pub use guard::pcapzst_last_error;
 pub use open::{
     pcapzst_close, pcapzst_open, pcapzst_open_fd, pcapzst_open_memory, pcapzst_reader_options,
 };
 pub use reader::{
-    pcapzst_decode_frame, pcapzst_find_frame, pcapzst_frame_count, pcapzst_frame_info,
-    pcapzst_frame_info_at, pcapzst_frame_info_range, pcapzst_get_info, pcapzst_info, pcapzst_magic,
-    pcapzst_read, pcapzst_read_prologue, pcapzst_read_stored, pcapzst_reader, pcapzst_refresh,
+    pcapzst_get_info, pcapzst_info, pcapzst_magic, pcapzst_read, pcapzst_reader, pcapzst_refresh,
     pcapzst_state, pcapzst_wait,
 };
 pub use records::{

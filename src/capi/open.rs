@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::guard::{Refusal, call, call_or, hand_out, out_object, reclaim, wipe};
 use super::reader::pcapzst_reader;
 use super::status::pcapzst_status::{self, *};
-use crate::capture::live::Live;
+use crate::capture::live::{Live, known_path};
 use crate::capture::read_at::ReadAt;
 use crate::capture::{CACHE_SIZE, Engine, Error, Form, MAX_FRAME_SIZE, State};
 use crate::format::FaultKind;
@@ -21,9 +21,9 @@ use crate::tree::place::Place;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct pcapzst_reader_options {
-    /// Bytes of memory for decoded frames, at most; 0 for 256 MiB. Only what pcapzst_read and record iterators touch is kept.
+    /// Bytes of memory for decoded frames, at most; 0 for 256 MiB. What pcapzst_read touches is kept.
     pub cache_size: u64,
-    /// The largest frame that is decoded, in source bytes; 0 for 64 MiB. Never more than two fifths of cache_size.
+    /// The largest frame that is decoded, in source bytes; 0 for 64 MiB. Never more than a quarter of cache_size.
     pub max_frame_size: u64,
 }
 
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn pcapzst_open(
         // SAFETY: as above.
         let path = unsafe { path_of(path) }?;
         let fail = |error: Error| Refusal::of(&error, &path.to_string_lossy());
-        let (file, place) = Place::open(path).map_err(fail)?;
+        let (file, place) = Place::open_as(path, Some(Form::Zst)).map_err(fail)?;
         let name = place.path.to_string_lossy().into_owned();
         let reader = open_file(file, &place, name, options)?;
         // SAFETY: as above.
@@ -80,10 +80,12 @@ pub unsafe extern "C" fn pcapzst_open_fd(
         // SAFETY: not negative; a number that is no descriptor is told by the kernel.
         let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
         let file = File::from(borrowed.try_clone_to_owned().map_err(fail)?);
-        if !file.metadata().map_err(fail)?.is_file() {
+        let own = file.metadata().map_err(fail)?;
+        if !own.is_file() {
             return Err(fail(io::Error::from_raw_os_error(libc::EINVAL)));
         }
-        let path = std::fs::read_link(format!("/proc/self/fd/{fd}")).unwrap_or_default();
+        let link = std::fs::read_link(format!("/proc/self/fd/{fd}")).map_err(fail)?;
+        let path = known_path(&file, &own).unwrap_or(link);
         let place = Place::of_open(&file, &path)
             .map_err(|error| Refusal::of(&error, &path.to_string_lossy()))?;
         let reader = open_file(file, &place, path.to_string_lossy().into_owned(), options)?;
@@ -162,6 +164,8 @@ fn engine(options: pcapzst_reader_options) -> Arc<Engine> {
     let or_default = |given: u64, default: u64| if given == 0 { default } else { given };
     let cache_size = or_default(options.cache_size, CACHE_SIZE);
     let max_frame_size = or_default(options.max_frame_size, MAX_FRAME_SIZE);
+    // A follower holds a frame while it decodes another, with the physical bytes of that.
+    let max_frame_size = max_frame_size.min(cache_size / 4);
     Arc::new(Engine::new(cache_size, max_frame_size).without_threads())
 }
 

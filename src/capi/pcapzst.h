@@ -144,7 +144,7 @@ typedef enum {
    */
   PCAPZST_COMPLETE = 2,
   /*
-   A frame is malformed or does not decode. What is before and, unless the walk ended there, behind it can be read.
+   A frame is malformed, does not decode, or is larger than max_frame_size (then fault is PCAPZST_E_LIMIT). What is before and, unless the walk ended there, behind it can be read.
    */
   PCAPZST_DAMAGED = 3,
   /*
@@ -223,15 +223,37 @@ typedef struct pcapzst_records pcapzst_records;
 typedef struct pcapzst_writer pcapzst_writer;
 
 /*
+ A data frame: whole pcap records, compressed. Offsets and sizes in bytes.
+ */
+typedef struct {
+  /*
+   Of its first byte in the source, the pcap file that is stored.
+   */
+  uint64_t source_offset;
+  /*
+   In the source.
+   */
+  uint64_t source_size;
+  /*
+   Of its first byte in the file.
+   */
+  uint64_t physical_offset;
+  /*
+   In the file.
+   */
+  uint64_t physical_size;
+} pcapzst_frame_info;
+
+/*
  How to open a reader. All zeros, as NULL in its place, is the default.
  */
 typedef struct {
   /*
-   Bytes of memory for decoded frames, at most; 0 for 256 MiB. Only what pcapzst_read and record iterators touch is kept.
+   Bytes of memory for decoded frames, at most; 0 for 256 MiB. What pcapzst_read touches is kept.
    */
   uint64_t cache_size;
   /*
-   The largest frame that is decoded, in source bytes; 0 for 64 MiB. Never more than two fifths of cache_size.
+   The largest frame that is decoded, in source bytes; 0 for 64 MiB. Never more than a quarter of cache_size.
    */
   uint64_t max_frame_size;
 } pcapzst_reader_options;
@@ -306,28 +328,6 @@ typedef struct {
    */
   uint32_t is_final;
 } pcapzst_info;
-
-/*
- A data frame: whole pcap records, compressed. Offsets and sizes in bytes.
- */
-typedef struct {
-  /*
-   Of its first byte in the source, the pcap file that is stored.
-   */
-  uint64_t source_offset;
-  /*
-   In the source.
-   */
-  uint64_t source_size;
-  /*
-   Of its first byte in the file.
-   */
-  uint64_t physical_offset;
-  /*
-   In the file.
-   */
-  uint64_t physical_size;
-} pcapzst_frame_info;
 
 /*
  A packet. `data` belongs to the iterator, and is valid until the next call with it.
@@ -437,6 +437,63 @@ pcapzst_status pcapzst_decode_frames(const pcapzst_reader *reader,
                                      uint64_t *failed_slot);
 
 /*
+ Data frames known; 0 for NULL.
+ */
+uint64_t pcapzst_frame_count(const pcapzst_reader *reader);
+
+/*
+ Where frame number `index` is, counted from 0. PCAPZST_E_RANGE behind the last.
+ */
+pcapzst_status pcapzst_frame_info_at(const pcapzst_reader *reader,
+                                     uint64_t index,
+                                     pcapzst_frame_info *info);
+
+/*
+ Where `count` frames from number `first` on are, into `infos`, which has room for as many. PCAPZST_E_RANGE, and nothing
+ written, if that runs past the last; a count of 0 succeeds.
+ */
+pcapzst_status pcapzst_frame_info_range(const pcapzst_reader *reader,
+                                        uint64_t first,
+                                        uint64_t count,
+                                        pcapzst_frame_info *infos);
+
+/*
+ The number of the frame that holds source byte `offset`. PCAPZST_E_RANGE within the global header and behind the last frame.
+ */
+pcapzst_status pcapzst_find_frame(const pcapzst_reader *reader,
+                                  uint64_t offset,
+                                  uint64_t *index);
+
+/*
+ Decodes frame number `index` into `dst`, past the cache. PCAPZST_E_RANGE, and nothing written, if `dst_size` is less than the
+ frame's source_size; on other failures what `dst` holds is not specified.
+ */
+pcapzst_status pcapzst_decode_frame(const pcapzst_reader *reader,
+                                    uint64_t index,
+                                    void *dst,
+                                    uint64_t dst_size);
+
+/*
+ The bytes of frame number `index` as they are stored, for who sends them on: physical_size of them into `dst`. Behind the
+ prologue they make a capture of this format again, of the same source; what could be skipped between frames is left out. The
+ frame's headers are checked, its content is not.
+
+ PCAPZST_E_RANGE as of pcapzst_decode_frame. PCAPZST_E_CHANGED when the file holds another frame there.
+ */
+pcapzst_status pcapzst_read_stored(const pcapzst_reader *reader,
+                                   uint64_t index,
+                                   void *dst,
+                                   uint64_t dst_size);
+
+/*
+ The first prologue_size bytes of the file into `dst`: marker and header frame. PCAPZST_E_RANGE, and nothing written, when
+ `dst_size` is less; PCAPZST_E_TORN before they are whole.
+ */
+pcapzst_status pcapzst_read_prologue(const pcapzst_reader *reader,
+                                     void *dst,
+                                     uint64_t dst_size);
+
+/*
  What the last failed call of this thread was about: file, frame, physical offset, wanted and got, in English. Never NULL; empty
  before a call failed. Valid until the next failing call of this thread.
  */
@@ -516,34 +573,6 @@ pcapzst_status pcapzst_wait(const pcapzst_reader *reader,
                             uint32_t timeout_ms);
 
 /*
- Data frames known; 0 for NULL.
- */
-uint64_t pcapzst_frame_count(const pcapzst_reader *reader);
-
-/*
- Where frame number `index` is, counted from 0. PCAPZST_E_RANGE behind the last.
- */
-pcapzst_status pcapzst_frame_info_at(const pcapzst_reader *reader,
-                                     uint64_t index,
-                                     pcapzst_frame_info *info);
-
-/*
- Where `count` frames from number `first` on are, into `infos`, which has room for as many. PCAPZST_E_RANGE, and nothing
- written, if that runs past the last; a count of 0 succeeds.
- */
-pcapzst_status pcapzst_frame_info_range(const pcapzst_reader *reader,
-                                        uint64_t first,
-                                        uint64_t count,
-                                        pcapzst_frame_info *infos);
-
-/*
- The number of the frame that holds source byte `offset`. PCAPZST_E_RANGE within the global header and behind the last frame.
- */
-pcapzst_status pcapzst_find_frame(const pcapzst_reader *reader,
-                                  uint64_t offset,
-                                  uint64_t *index);
-
-/*
  Source bytes from source offset `offset` on into `dst`: `size` of them, fewer only at the end of what is there or before a fault;
  how many, into `got`. 0 bytes and PCAPZST_OK are the end: refresh to see what came behind it. A fault at the very first byte is the
  status.
@@ -555,35 +584,6 @@ pcapzst_status pcapzst_read(const pcapzst_reader *reader,
                             void *dst,
                             uint64_t size,
                             uint64_t *got);
-
-/*
- Decodes frame number `index` into `dst`, past the cache. PCAPZST_E_RANGE, and nothing written, if `dst_size` is less than the
- frame's source_size; on other failures what `dst` holds is not specified.
- */
-pcapzst_status pcapzst_decode_frame(const pcapzst_reader *reader,
-                                    uint64_t index,
-                                    void *dst,
-                                    uint64_t dst_size);
-
-/*
- The bytes of frame number `index` as they are stored, for who sends them on: physical_size of them into `dst`. Behind the
- prologue they make a capture of this format again, of the same source; what could be skipped between frames is left out. The
- frame's headers are checked, its content is not.
-
- PCAPZST_E_RANGE as of pcapzst_decode_frame. PCAPZST_E_CHANGED when the file holds another frame there.
- */
-pcapzst_status pcapzst_read_stored(const pcapzst_reader *reader,
-                                   uint64_t index,
-                                   void *dst,
-                                   uint64_t dst_size);
-
-/*
- The first prologue_size bytes of the file into `dst`: marker and header frame. PCAPZST_E_RANGE, and nothing written, when
- `dst_size` is less; PCAPZST_E_TORN before they are whole.
- */
-pcapzst_status pcapzst_read_prologue(const pcapzst_reader *reader,
-                                     void *dst,
-                                     uint64_t dst_size);
 
 /*
  Opens an iterator that begins with the first packet of frame number `first_frame`; the number of frames stands for the
@@ -643,8 +643,8 @@ pcapzst_status pcapzst_writer_header(pcapzst_writer *writer,
  Adds a packet behind the header: `captured_length` bytes from `data` on.
 
  PCAPZST_E_INVALID before there is a header, and behind half a record that pcapzst_writer_write took. PCAPZST_E_LIMIT for more captured bytes than the header's snaplen, or 262144;
- PCAPZST_E_RANGE for a time that a pcap record cannot hold (2106 and later). Nothing is written then. Any other failure leaves
- whole frames only.
+ PCAPZST_E_RANGE for a time that a pcap record cannot hold (2106 and later). Nothing is taken then. Behind PCAPZST_E_IO
+ the packet is kept, and written with the next frame that can be: it is not to be added again.
  */
 pcapzst_status pcapzst_writer_add(pcapzst_writer *writer,
                                   uint64_t ts_ns,

@@ -57,13 +57,11 @@ pub unsafe extern "C" fn pcapzst_records_open(
     call(|| {
         // SAFETY: the caller's pointers, as the header asks for.
         let (out, reader) = unsafe { (out_object(out, "out")?, object(reader, "reader")?) };
-        let source = reader.live().source();
         let from = if first_frame == 0 {
             GLOBAL_HEADER_LEN
-        } else if first_frame == source.facts().frames {
-            source.reachable()
         } else {
-            reader.span(first_frame)?.1.src_start.as_u64()
+            // One look at one frame: where the next one is, or will be.
+            reader.span(first_frame - 1)?.1.src_end().as_u64()
         };
         let follower = Follower::new(reader.live().clone(), from);
         *out = hand_out(pcapzst_records {

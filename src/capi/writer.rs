@@ -33,6 +33,9 @@ pub const PCAPZST_WRITER_REPLACE: u32 = 1;
 /// added at once.
 pub const PCAPZST_WRITER_RESUME: u32 = 2;
 
+/// Source bytes handed to the writer at once.
+const PIECE: usize = 1024 * 1024;
+
 /// How to write. All zeros, as NULL in its place, is the default.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -194,8 +197,8 @@ pub unsafe extern "C" fn pcapzst_writer_header(
 /// Adds a packet behind the header: `captured_length` bytes from `data` on.
 ///
 /// PCAPZST_E_INVALID before there is a header, and behind half a record that pcapzst_writer_write took. PCAPZST_E_LIMIT for more captured bytes than the header's snaplen, or 262144;
-/// PCAPZST_E_RANGE for a time that a pcap record cannot hold (2106 and later). Nothing is written then. Any other failure leaves
-/// whole frames only.
+/// PCAPZST_E_RANGE for a time that a pcap record cannot hold (2106 and later). Nothing is taken then. Behind PCAPZST_E_IO
+/// the packet is kept, and written with the next frame that can be: it is not to be added again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcapzst_writer_add(
     writer: *mut pcapzst_writer,
@@ -252,7 +255,9 @@ pub unsafe extern "C" fn pcapzst_writer_write(
     call(|| {
         // SAFETY: the caller's pointers, as the header asks for.
         let (writer, data) = unsafe { (out(writer, "writer")?, bytes(data, size, "data")?) };
-        writer.work(|writer| writer.write(data))
+        // In steps, so that what waits for its frame stays small.
+        let mut pieces = data.chunks(PIECE);
+        pieces.try_for_each(|piece| writer.work(|writer| writer.write(piece)))
     })
 }
 

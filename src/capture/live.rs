@@ -88,7 +88,9 @@ impl Live {
         };
         let reading = Box::new(Arc::clone(&file));
         let source = Source::open(Arc::clone(engine), reading, form, progress)?;
-        Ok(Self::new(source, Some(file), names))
+        let live = Self::new(source, Some(file), names);
+        live.look_at_name()?;
+        Ok(live)
     }
 
     /// Opens the compressed capture that `bytes` are, all of it.
@@ -293,7 +295,7 @@ fn leads_to(path: &Path, file: &Metadata) -> bool {
 }
 
 /// The path that the kernel knows the open file by, or knew it by when it was removed; `None` where it does not say.
-fn known_path(file: &File, own: &Metadata) -> Option<PathBuf> {
+pub(crate) fn known_path(file: &File, own: &Metadata) -> Option<PathBuf> {
     let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
     if own.nlink() > 0 {
         return leads_to(&path, own).then_some(path);

@@ -1,17 +1,16 @@
 //! The packets of a compressed capture in order, as it grows.
 
-use super::bytes::Bytes;
 use super::error::Error;
 use super::follow::{Follower, Next};
 use crate::format::pcap::{GlobalHeader, LengthRule, RECORD_HEADER_LEN, Record};
 use crate::format::{SourceOffset, pcap};
 
-/// Packets from a record boundary on. Holds one decoded frame.
+/// Packets from a record boundary on. Holds a copy of one decoded frame, and nothing of the cache: others may need the room.
 #[derive(Debug)]
 pub struct Records {
     follower: Follower,
     header: Option<GlobalHeader>,
-    frame: Bytes,
+    frame: Vec<u8>,
     /// Where the next record starts in `frame`.
     at: usize,
 }
@@ -43,7 +42,7 @@ impl Records {
         Self {
             follower,
             header: None,
-            frame: Bytes::default(),
+            frame: Vec::new(),
             at: 0,
         }
     }
@@ -52,7 +51,7 @@ impl Records {
     pub fn take_next(&mut self) -> Result<NextPacket<'_>, Error> {
         if self.at >= self.frame.len() {
             match self.follower.take_next()? {
-                Next::Bytes(bytes) => (self.frame, self.at) = (bytes, 0),
+                Next::Bytes(bytes) => self.keep(&bytes)?,
                 ending => return Ok(NextPacket::Ending(ending)),
             }
         }
@@ -87,9 +86,13 @@ impl Records {
         }))
     }
 
-    /// What the packets come from.
-    #[must_use]
-    pub fn follower(&self) -> &Follower {
-        &self.follower
+    fn keep(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.frame.clear();
+        self.at = 0;
+        self.frame
+            .try_reserve(bytes.len())
+            .map_err(|_| Error::NoMemory(bytes.len() as u64))?;
+        self.frame.extend_from_slice(bytes);
+        Ok(())
     }
 }

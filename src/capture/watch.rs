@@ -57,6 +57,10 @@ impl Watch {
         }
         // Errors and hang-ups are reported without being asked for.
         polled.extend(output.map(|output| PollFd::new(output, PollFlags::empty())));
+        let patience = match self.inotify {
+            Some(_) => patience,
+            None => patience.min(LOOK_AFTER),
+        };
         let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
         match poll(&mut polled, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}

@@ -192,6 +192,7 @@ impl Writer {
     /// # Errors
     /// A source that is no pcap, a record that the format does not allow, IO. The file then ends with the last frame.
     pub fn write(&mut self, source: &[u8]) -> Result<(), Error> {
+        self.check_open()?;
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
@@ -202,7 +203,18 @@ impl Writer {
         outcome
     }
 
+    /// That it does not have its final name yet: what stands there is complete.
+    fn check_open(&self) -> Result<(), Error> {
+        if self.is_renamed {
+            return Err(Error::Exists("the file has its final name already"));
+        }
+        Ok(())
+    }
+
     fn take(&mut self, source: &[u8]) -> Result<(), Error> {
+        self.pending
+            .try_reserve(source.len())
+            .map_err(|_| Error::NoMemory(source.len() as u64))?;
         self.pending.extend_from_slice(source);
         if !self.pass_over()? || self.splitter.is_none() && !self.write_header()? {
             return Ok(());
@@ -245,7 +257,8 @@ impl Writer {
 
     /// Writes the whole records that are pending as a frame of their own; nothing if there are none.
     pub fn flush(&mut self) -> Result<(), Error> {
-        match self.splitter.as_mut().map(Splitter::flush) {
+        self.check_open()?;
+        match self.splitter.as_ref().map(Splitter::whole) {
             None | Some(0) => Ok(()),
             Some(len) => self.write_frame(len),
         }
@@ -312,7 +325,9 @@ impl Writer {
         self.stored = stored;
         self.pending.drain(..len);
         self.written.source_bytes += len as u64;
-        if self.splitter.is_some() {
+        // Not before the frame is written: what cannot be written now is written the next time.
+        if let Some(splitter) = &mut self.splitter {
+            splitter.commit();
             self.written.frames += 1;
         }
         Ok(())

@@ -14,7 +14,7 @@ pub struct Splitter {
     target: usize,
     /// Source offset of the first pending byte.
     start: SourceOffset,
-    /// Pending bytes that are whole records.
+    /// Pending bytes that are whole records: what a flush writes.
     whole: usize,
 }
 
@@ -36,13 +36,17 @@ impl Splitter {
         &self.header
     }
 
-    /// Bytes from the start of `pending` that make the next frame; `None` until the target is reached.
+    /// Bytes from the start of `pending` that make the next frame; `None` until the target is reached. The same again until
+    /// [`Self::commit`].
     ///
     /// `pending` holds all bytes since the last cut, and only grows between calls; the caller removes what was cut.
     ///
     /// # Errors
     /// A record whose captured length the format does not allow.
     pub fn cut(&mut self, pending: &[u8]) -> Result<Option<usize>, RecordFault> {
+        if self.whole > 0 && self.whole >= self.target {
+            return Ok(Some(self.whole));
+        }
         while let Some(len) = self.header.record_len(
             &pending[self.whole..],
             self.start,
@@ -50,22 +54,17 @@ impl Splitter {
             LengthRule::Marked,
         )? {
             if self.whole > 0 && self.whole + len > self.target {
-                return Ok(Some(self.take()));
+                return Ok(Some(self.whole));
             }
             if pending.len() - self.whole < len {
                 return Ok(None);
             }
             self.whole += len;
             if self.whole >= self.target {
-                return Ok(Some(self.take()));
+                return Ok(Some(self.whole));
             }
         }
         Ok(None)
-    }
-
-    /// Bytes of whole records since the last cut, cut now: what a flush writes. 0 if there is none.
-    pub fn flush(&mut self) -> usize {
-        self.take()
     }
 
     /// Source offset behind the last whole record seen (exclusive): what is pending from there on is half a record.
@@ -80,10 +79,10 @@ impl Splitter {
         self.whole
     }
 
-    fn take(&mut self) -> usize {
-        let cut = std::mem::take(&mut self.whole);
-        self.start = SourceOffset::new(self.start.as_u64().saturating_add(cut as u64));
-        cut
+    /// Notes that the whole records so far are in a frame, and no longer pending.
+    pub fn commit(&mut self) {
+        self.start = self.whole_end();
+        self.whole = 0;
     }
 }
 
@@ -121,10 +120,11 @@ mod tests {
             pending.extend_from_slice(piece);
             while let Some(cut) = splitter.cut(&pending).expect("valid records") {
                 pending.drain(..cut);
+                splitter.commit();
                 frames.push(cut);
             }
         }
-        frames.push(splitter.flush());
+        frames.push(splitter.whole());
         frames
     }
 
@@ -153,8 +153,9 @@ mod tests {
         let pending = [record(10), record(10)[..20].to_vec()].concat();
         assert_eq!(splitter.cut(&pending), Ok(None));
         assert_eq!(splitter.whole_end(), SourceOffset::new(50));
-        assert_eq!(splitter.flush(), 26);
+        assert_eq!(splitter.whole(), 26);
+        splitter.commit();
         assert_eq!(splitter.whole_end(), SourceOffset::new(50));
-        assert_eq!(splitter.flush(), 0);
+        assert_eq!(splitter.whole(), 0);
     }
 }

@@ -30,6 +30,11 @@ impl Place {
     /// Opens the file at `path`. When there is none, but the capture whose name that is lies there in another form, that one:
     /// a name that was right a moment ago, or the logical name, finds the capture too.
     pub fn open(path: &Path) -> Result<(File, Self), Error> {
+        Self::open_as(path, None)
+    }
+
+    /// As [`Self::open`]; where there is no such file, only another one in the form `wanted` is looked for, if there is one.
+    pub fn open_as(path: &Path, wanted: Option<Form>) -> Result<(File, Self), Error> {
         let naming = Naming::default();
         let name = path.file_name().unwrap_or(path.as_os_str());
         let Some(parsed) = naming.parse(name) else {
@@ -37,7 +42,8 @@ impl Place {
             let place = Self::of_open(&file, path)?;
             return Ok((file, place));
         };
-        let forms = || FORMS.iter().copied();
+        let is_wanted = |form: &(Form, Progress)| wanted.is_none_or(|wanted| wanted == form.0);
+        let forms = || FORMS.iter().copied().filter(is_wanted);
         let finals = forms().filter(|form| form.1 == Progress::Final);
         // The final names once more: the file may be renamed between two looks.
         let others = forms().chain(finals);

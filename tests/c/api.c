@@ -62,5 +62,6 @@ int main(int count, char **arguments) {
     test_names_of_writers();
     test_finishing();
     test_killed_writers();
+    test_limits();
     return all_right() ? 0 : 1;
 }

@@ -100,5 +100,6 @@ void test_writer_refusals(void);
 void test_names_of_writers(void);
 void test_finishing(void);
 void test_killed_writers(void);
+void test_limits(void);
 
 #endif

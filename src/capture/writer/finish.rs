@@ -71,13 +71,15 @@ impl Writer {
         match renameat2(AT_FDCWD, &self.partial, AT_FDCWD, &self.out, flags) {
             // NFS and others know no flags. A link does not replace a file either.
             Err(Errno::EINVAL | Errno::ENOSYS) if !flags.is_empty() => {
-                std::fs::hard_link(&self.partial, &self.out)
-                    .and_then(|()| std::fs::remove_file(&self.partial))
-                    .map_err(doing)
+                match std::fs::hard_link(&self.partial, &self.out) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                        return Err(taken_meanwhile());
+                    }
+                    outcome => outcome.map_err(&doing)?,
+                }
+                std::fs::remove_file(&self.partial).map_err(doing)
             }
-            Err(Errno::EEXIST) => Err(Error::Exists(
-                "the output has come to exist meanwhile; what was packed is in the partial file",
-            )),
+            Err(Errno::EEXIST) => Err(taken_meanwhile()),
             outcome => outcome.map_err(io::Error::from).map_err(doing),
         }
     }
@@ -99,4 +101,8 @@ impl Writer {
         self.check_path()?;
         std::fs::remove_file(&self.partial).map_err(Error::io("removing the partial file"))
     }
+}
+
+fn taken_meanwhile() -> Error {
+    Error::Exists("the output has come to exist meanwhile; what was packed is in the partial file")
 }

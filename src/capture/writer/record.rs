@@ -13,6 +13,8 @@ impl Writer {
     pub fn begin(&mut self, header: &GlobalHeader) -> Result<(), Error> {
         match &self.splitter {
             None if self.pending.is_empty() => self.write(&header.to_bytes()),
+            // It could not be written before.
+            None if self.pending == header.to_bytes() => self.write(&[]),
             Some(splitter) if splitter.header() == header => Ok(()),
             _ => Err(Error::NotResumable(
                 "the file has another global header already",
@@ -36,7 +38,10 @@ impl Writer {
         };
         let header = *splitter.header();
         let limit = header.incl_len_limit(LengthRule::Marked);
-        if record.incl_len > limit || record.incl_len as usize != captured.len() {
+        let bytes = header.record_to_bytes(record);
+        // Version 2.3 tells the lengths apart by which is larger.
+        let is_told = header.record(&bytes).incl_len == record.incl_len;
+        if record.incl_len > limit || record.incl_len as usize != captured.len() || !is_told {
             return Err(self.record_fault(RecordFault {
                 at: splitter.whole_end(),
                 kind: RecordFaultKind::InclLen {
@@ -45,9 +50,11 @@ impl Writer {
                 },
             }));
         }
-        self.pending
-            .extend_from_slice(&header.record_to_bytes(record));
-        self.write(captured)
+        // Both at once, so that no half of it is pending when the other cannot be taken.
+        let mut whole = Vec::with_capacity(bytes.len() + captured.len());
+        whole.extend_from_slice(&bytes);
+        whole.extend_from_slice(captured);
+        self.write(&whole)
     }
 
     /// Source bytes that no frame holds yet.

@@ -69,17 +69,19 @@ impl Zst {
     /// Where the header frame ends on disk; 0 until it is there.
     pub(in crate::capture) fn prologue_len(&self) -> u64 {
         let view = read(&self.view);
-        let header = view.header.as_ref().filter(|_| view.is_vouched);
+        let is_shown = view.is_vouched && !view.is_replaced;
+        let header = view.header.as_ref().filter(|_| is_shown);
         header.map_or(0, |header| header.end.as_u64())
     }
 
-    /// The first bytes on disk.
+    /// The first bytes on disk, if they are those of the capture that was walked.
     pub(in crate::capture) fn read_prologue(&self, out: &mut [u8]) -> Result<(), Error> {
         let got = read_full(&*self.file, out, 0).map_err(Error::io("reading"))?;
-        if got == out.len() {
-            Ok(())
-        } else {
-            Err(Error::Shrank)
+        let head = read(&self.view).head;
+        match head {
+            _ if got < out.len() => Err(Error::Shrank),
+            Some(head) if !head.is_start_of(&*self.file)? => Err(Error::CutOff),
+            _ => Ok(()),
         }
     }
 
