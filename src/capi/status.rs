@@ -139,7 +139,7 @@ impl From<&Error> for pcapzst_status {
                 PCAPZST_E_CHANGED
             }
             Error::Panicked => PCAPZST_E_INTERNAL,
-            Error::Exists(_) | Error::NotResumable(_) => PCAPZST_E_EXISTS,
+            Error::Exists(_) | Error::LeftBehind | Error::NotResumable(_) => PCAPZST_E_EXISTS,
             Error::Zstd(_) => PCAPZST_E_ZSTD,
             Error::Busy => PCAPZST_E_BUSY,
         }

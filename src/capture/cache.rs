@@ -116,11 +116,10 @@ impl Drop for Frame {
 impl Drop for Cache {
     /// Lets go of the frames: each holds the place that its buffer goes back to, which holds the frames.
     fn drop(&mut self) {
-        let slots = {
-            let mut state = lock(&self.shared.state);
-            std::mem::replace(&mut state.slots, LruCache::unbounded())
-        };
-        drop(slots);
+        let none = LruCache::unbounded();
+        // The lock ends with the statement: a frame that is dropped takes it.
+        let frames = std::mem::replace(&mut lock(&self.shared.state).slots, none);
+        drop(frames);
     }
 }
 

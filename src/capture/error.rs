@@ -28,6 +28,8 @@ pub enum Error {
     Panicked,
     /// There is a file already where one is to be written; what it is.
     Exists(&'static str),
+    /// A partial file that another writer left, and nothing was said of what to do with it.
+    LeftBehind,
     /// A partial file that is to be gone on with, and an input that does not continue it; why.
     NotResumable(&'static str),
     /// The input was written to while it was packed.
@@ -79,6 +81,7 @@ impl fmt::Display for Error {
             Self::Shrank => f.write_str("the file became shorter while it was read"),
             Self::Panicked => f.write_str("decoding ended in a panic; please report it"),
             Self::Exists(what) | Self::NotResumable(what) => f.write_str(what),
+            Self::LeftBehind => f.write_str("a partial file was left behind by another writer"),
             Self::InputChanged => f.write_str("the file was written to while it was packed"),
             Self::Zstd(words) => write!(f, "zstd: {words}"),
             Self::Busy => f.write_str("another writer holds the file"),

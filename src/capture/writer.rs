@@ -130,18 +130,14 @@ impl Writer {
             });
         }
         if options.existing != Existing::Replace && out.symlink_metadata().is_ok() {
-            return Err(Error::Exists(
-                "the output exists already (--force replaces it)",
-            ));
+            return Err(Error::Exists("the output exists already"));
         }
         let partial = partial_path(out);
         let file = lock_partial(&partial)?;
         let len = file.metadata().map_err(Error::io("creating"))?.len();
         let leftover = match options.existing {
             Existing::Keep if len > 0 => {
-                return Err(Error::Exists(
-                    "a partial file was left behind by another writer (--resume goes on with it, --force replaces it)",
-                ));
+                return Err(Error::LeftBehind);
             }
             Existing::Resume { .. } | Existing::Append => Leftover::open(&file)?,
             Existing::Keep | Existing::Replace => None,

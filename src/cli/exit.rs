@@ -75,6 +75,7 @@ impl From<&Error> for Exit {
             | Error::Shrank
             | Error::Panicked
             | Error::Exists(_)
+            | Error::LeftBehind
             | Error::NotResumable(_)
             | Error::InputChanged
             | Error::PathChanged => Self::Failed,

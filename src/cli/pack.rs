@@ -56,7 +56,10 @@ pub(super) fn pack(args: &Pack) -> Exit {
                 }
             }
             Err(problem) => {
-                complain(&problem.path, &problem.error);
+                complain(
+                    &problem.path,
+                    format!("{}{}", problem.error, problem.advice),
+                );
                 exit = exit.worse(Exit::from(&problem.error));
             }
         }
@@ -103,6 +106,8 @@ fn report(input: &Path, out: &Path, args: &Pack, written: Written, ending: Endin
 struct Problem {
     path: PathBuf,
     error: Error,
+    /// Which option helps.
+    advice: &'static str,
 }
 
 impl Problem {
@@ -110,6 +115,7 @@ impl Problem {
         move |error| Self {
             path: path.to_owned(),
             error,
+            advice: "",
         }
     }
 
@@ -119,6 +125,11 @@ impl Problem {
             path: match error {
                 Error::Fault(_) => partial_path(out),
                 _ => out.to_owned(),
+            },
+            advice: match error {
+                Error::Exists(_) => " (--force replaces it)",
+                Error::LeftBehind => " (--resume goes on with it, --force replaces it)",
+                _ => "",
             },
             error,
         }
@@ -166,6 +177,7 @@ fn pack_stream(out: &Path, args: &Pack, stopper: &Stopper) -> Result<(Written, E
             return Err(Problem {
                 path: partial_path(out),
                 error,
+                advice: "",
             });
         }
     };

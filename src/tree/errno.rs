@@ -63,7 +63,9 @@ impl Failure {
                 | capture::Error::Panicked
                 | capture::Error::InputChanged
                 | capture::Error::PathChanged => libc::EIO,
-                capture::Error::Exists(_) | capture::Error::NotResumable(_) => libc::EEXIST,
+                capture::Error::Exists(_)
+                | capture::Error::LeftBehind
+                | capture::Error::NotResumable(_) => libc::EEXIST,
                 capture::Error::NoMemory(_) => libc::ENOMEM,
                 capture::Error::Busy => libc::EBUSY,
             },
