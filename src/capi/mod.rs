@@ -1,7 +1,7 @@
 //! The C library: `capture/` behind `pcapzst.h`. Translates pointers and statuses, decides nothing.
 //!
 //! The header is generated from these files (`scripts/header`), and a test fails when it is not what they export. No panic
-//! passes: every function runs within [`guard::call`]. All unsafe code of the library is in this folder.
+//! passes: every function runs within `guard::call`. All unsafe code of the library is in this folder.
 #![allow(
     unsafe_code,
     reason = "C callers hand over pointers; each block says what they promise"
