@@ -2,11 +2,10 @@
 
 use std::ffi::c_void;
 use std::num::NonZero;
-use std::slice;
 use std::thread;
 
 use super::frames::room;
-use super::guard::{Refusal, buffer, call, object};
+use super::guard::{Refusal, array, buffer, call, object};
 use super::reader::pcapzst_reader;
 use super::status::pcapzst_status::{self, *};
 use crate::capture::batch::{Slot, decode_all};
@@ -21,9 +20,9 @@ const AUTO_BYTES: u64 = 1024 * 1024;
 
 /// Decodes `count` frames: number `indices[i]` into `dsts[i]`, which has room for `dst_sizes[i]` bytes. Buffers must not overlap.
 ///
-/// With `n_threads` threads, the caller's among them: 0 and 1 are his alone, a negative number is one for each processor, 256 are the most. They
-/// end before the call does. What comes of it never depends on their number: every slot is tried, one that fails is zeroed as far as
-/// the frame's source_size, and the status is the first one by slot.
+/// With `n_threads` threads, the caller's among them: 0 and 1 are his alone, a negative number is one for each processor, 256 are
+/// the most. They end before the call does. What comes of it never depends on their number: every slot is tried, one that
+/// fails is zeroed as far as the frame's source_size, and the status is the first one by slot.
 ///
 /// PCAPZST_E_RANGE and PCAPZST_E_INVALID are found before anything is written. `failed_slot` may be NULL; it receives the slot
 /// that the status is about, or PCAPZST_SLOT_NONE. A count of 0 succeeds.
@@ -90,20 +89,4 @@ fn threads(asked: i32, total_bytes: u64) -> usize {
         ..0 => processors(),
         _ => usize::try_from(asked).unwrap_or(1),
     }
-}
-
-/// # Safety
-/// `data` is NULL, or the first of `count` values that nobody writes to during the call.
-unsafe fn array<'a, T>(data: *const T, count: u64, what: &str) -> Result<&'a [T], Refusal> {
-    let too_many = || Refusal::range(format!("{what}: {count} entries"));
-    let count = usize::try_from(count).map_err(|_| too_many())?;
-    let bytes = count.checked_mul(size_of::<T>());
-    bytes
-        .and_then(|bytes| isize::try_from(bytes).ok())
-        .ok_or_else(too_many)?;
-    if data.is_null() {
-        return Err(Refusal::null(what));
-    }
-    // SAFETY: by this function's contract; the size was checked.
-    Ok(unsafe { slice::from_raw_parts(data, count) })
 }

@@ -42,6 +42,12 @@ impl Refusal {
         Self::new(PCAPZST_E_INVALID, format!("{what} is NULL"))
     }
 
+    /// That another capture was written over the file that is called `name`.
+    pub(super) fn replaced(name: &str) -> Self {
+        let words = format!("{name}: another capture was written over it");
+        Self::new(PCAPZST_E_CHANGED, words)
+    }
+
     pub(super) fn range(words: impl Into<String>) -> Self {
         Self::new(PCAPZST_E_RANGE, words)
     }
@@ -125,13 +131,28 @@ pub(super) unsafe fn bytes<'a>(
     size: u64,
     what: &str,
 ) -> Result<&'a [u8], Refusal> {
-    let size = length(size, what)?;
-    match (data.is_null(), size) {
-        (_, 0) => Ok(&[]),
-        (true, _) => Err(Refusal::null(what)),
-        // SAFETY: by this function's contract; length() keeps it within what a slice may be.
-        (false, _) => Ok(unsafe { slice::from_raw_parts(data.cast(), size) }),
+    match size {
+        0 => Ok(&[]),
+        // SAFETY: by this function's contract.
+        _ => unsafe { array(data.cast(), size, what) },
     }
+}
+
+/// The caller's `count` values to read, one at least.
+///
+/// # Safety
+/// As for [`bytes`], with `count` values for `size` bytes; `data` is aligned.
+pub(super) unsafe fn array<'a, T>(
+    data: *const T,
+    count: u64,
+    what: &str,
+) -> Result<&'a [T], Refusal> {
+    let count = length::<T>(count, what)?;
+    if data.is_null() {
+        return Err(Refusal::null(what));
+    }
+    // SAFETY: by this function's contract; length() keeps it within what a slice may be.
+    Ok(unsafe { slice::from_raw_parts(data, count) })
 }
 
 /// The caller's buffer to fill: its first `size` bytes; NULL with a size of 0 is none.
@@ -143,7 +164,7 @@ pub(super) unsafe fn buffer<'a>(
     size: u64,
     what: &str,
 ) -> Result<&'a mut [u8], Refusal> {
-    let size = length(size, what)?;
+    let size = length::<u8>(size, what)?;
     match (dst.is_null(), size) {
         (_, 0) => Ok(&mut []),
         (true, _) => Err(Refusal::null(what)),
@@ -153,10 +174,15 @@ pub(super) unsafe fn buffer<'a>(
     }
 }
 
-fn length(size: u64, what: &str) -> Result<usize, Refusal> {
-    usize::try_from(size)
+/// `count`, if a slice of so many `T` may be.
+fn length<T>(count: u64, what: &str) -> Result<usize, Refusal> {
+    let may_be = |count: &usize| {
+        let bytes = count.checked_mul(size_of::<T>());
+        bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok())
+    };
+    usize::try_from(count)
         .ok()
-        .filter(|size| isize::try_from(*size).is_ok())
+        .filter(may_be)
         .ok_or_else(|| Refusal::range(format!("{what} is longer than memory")))
 }
 

@@ -1,6 +1,6 @@
 //! The C library: `capture/` behind `pcapzst.h`. Translates pointers and statuses, decides nothing.
 //!
-//! The header is generated from these files (`scripts/header`), and a test fails when it is not what they export. No panic
+//! The header is made from these files by `tests/c_header.rs`, which fails when it is not what they export. No panic
 //! passes: every function runs within `guard::call`. All unsafe code of the library is in this folder.
 #![allow(
     unsafe_code,

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::guard::{Refusal, call, call_or, hand_out, out_object, reclaim, wipe};
@@ -14,7 +14,7 @@ use super::status::pcapzst_status::{self, *};
 use crate::capture::live::{Live, known_path};
 use crate::capture::read_at::ReadAt;
 use crate::capture::{CACHE_SIZE, Engine, Error, Form, MAX_FRAME_SIZE, State};
-use crate::format::FaultKind;
+use crate::format::{Fault, FaultKind};
 use crate::tree::place::Place;
 
 /// How to open a reader. All zeros, as NULL in its place, is the default.
@@ -44,18 +44,16 @@ pub unsafe extern "C" fn pcapzst_open(
     out: *mut *mut pcapzst_reader,
     format_version: *mut u32,
 ) -> pcapzst_status {
-    call(|| {
-        // SAFETY: the caller's pointers, as the header asks for.
-        let (out, options) = unsafe { prepare(options, out, format_version) }?;
-        // SAFETY: as above.
+    let open = |options| {
+        // SAFETY: the caller's pointer, as the header asks for.
         let path = unsafe { path_of(path) }?;
         let fail = |error: Error| Refusal::of(&error, &path.to_string_lossy());
         let (file, place) = Place::open_as(path, Some(Form::Zst)).map_err(fail)?;
         let name = place.path.to_string_lossy().into_owned();
-        let reader = open_file(file, &place, name, options)?;
-        // SAFETY: as above.
-        unsafe { give(reader, out, format_version) }
-    })
+        open_file(file, &place, name, options)
+    };
+    // SAFETY: the caller's pointers, as the header asks for.
+    unsafe { hand_out_reader(options, out, format_version, open) }
 }
 
 /// As pcapzst_open, for an open file. The descriptor is duplicated: the caller's own stays his to close, and its position is
@@ -69,9 +67,7 @@ pub unsafe extern "C" fn pcapzst_open_fd(
     out: *mut *mut pcapzst_reader,
     format_version: *mut u32,
 ) -> pcapzst_status {
-    call(|| {
-        // SAFETY: the caller's pointers, as the header asks for.
-        let (out, options) = unsafe { prepare(options, out, format_version) }?;
+    let open = |options| {
         let name = format!("descriptor {fd}");
         let fail = |error: io::Error| Refusal::of(&Error::io("opening")(error), &name);
         if fd < 0 {
@@ -88,10 +84,10 @@ pub unsafe extern "C" fn pcapzst_open_fd(
         let path = known_path(&file, &own).unwrap_or(link);
         let place = Place::of_open(&file, &path)
             .map_err(|error| Refusal::of(&error, &path.to_string_lossy()))?;
-        let reader = open_file(file, &place, path.to_string_lossy().into_owned(), options)?;
-        // SAFETY: as above.
-        unsafe { give(reader, out, format_version) }
-    })
+        open_file(file, &place, path.to_string_lossy().into_owned(), options)
+    };
+    // SAFETY: the caller's pointers, as the header asks for.
+    unsafe { hand_out_reader(options, out, format_version, open) }
 }
 
 /// As pcapzst_open, for a whole capture in memory: `size` bytes from `data` on. They are borrowed: they must stay as they are until
@@ -106,21 +102,20 @@ pub unsafe extern "C" fn pcapzst_open_memory(
     out: *mut *mut pcapzst_reader,
     format_version: *mut u32,
 ) -> pcapzst_status {
-    call(|| {
-        // SAFETY: the caller's pointers, as the header asks for.
-        let (out, options) = unsafe { prepare(options, out, format_version) }?;
+    let open = |options| {
         if size == 0 {
             return Err(Refusal::new(PCAPZST_E_INVALID, "size is 0"));
         }
-        // SAFETY: as above; 'static stands for "until the last reader of them is closed", which the caller promises.
+        // SAFETY: the caller's pointer, as the header asks for; 'static stands for "until the last reader of them is closed", which the caller promises.
         let bytes: &'static [u8] = unsafe { super::guard::bytes(data, size, "data") }?;
         let name = "capture in memory".to_owned();
         let engine = engine(options);
         let live = Live::in_memory(&engine, Box::new(Borrowed(bytes)))
             .map_err(|error| Refusal::of(&error, &name))?;
-        // SAFETY: as above.
-        unsafe { give(pcapzst_reader::new(live, name), out, format_version) }
-    })
+        Ok(pcapzst_reader::new(live, name))
+    };
+    // SAFETY: the caller's pointers, as the header asks for.
+    unsafe { hand_out_reader(options, out, format_version, open) }
 }
 
 /// Closes a reader. NULL is fine. Not while another thread uses it; record iterators of it may stay open.
@@ -143,21 +138,45 @@ impl ReadAt for Borrowed {
     }
 }
 
-/// The out-parameters set to nothing, and the options.
+/// Clears the out-parameters, and hands out the reader that `open` opens by the options, unless it is refused.
 ///
 /// # Safety
-/// Each is NULL or points to what it says.
-unsafe fn prepare<'a>(
+/// Each pointer is NULL or points to what it says.
+unsafe fn hand_out_reader(
     options: *const pcapzst_reader_options,
     out: *mut *mut pcapzst_reader,
     format_version: *mut u32,
-) -> Result<(&'a mut *mut pcapzst_reader, pcapzst_reader_options), Refusal> {
-    // SAFETY: by this function's contract.
-    let (out, options) = unsafe {
-        wipe(format_version);
-        (out_object(out, "out")?, options.as_ref())
-    };
-    Ok((out, options.copied().unwrap_or_default()))
+    open: impl FnOnce(pcapzst_reader_options) -> Result<pcapzst_reader, Refusal>,
+) -> pcapzst_status {
+    call(|| {
+        // SAFETY: by this function's contract.
+        let (out, options) = unsafe {
+            wipe(format_version);
+            (out_object(out, "out")?, options.as_ref())
+        };
+        let reader = open(options.copied().unwrap_or_default())?;
+        let refused = refusal(&reader);
+        let version = match refused.as_ref().map(|fault| &fault.kind) {
+            Some(FaultKind::UnknownVersion { got }) => u32::from(*got),
+            _ if reader.has_marker() => super::PCAPZST_FORMAT_VERSION_MAX,
+            _ => 0,
+        };
+        // SAFETY: by this function's contract.
+        if let Some(place) = unsafe { format_version.as_mut() } {
+            *place = version;
+        }
+        if let Some(fault) = refused {
+            return Err(reader.refusal(&Error::Fault(fault)));
+        }
+        *out = hand_out(reader);
+        Ok(())
+    })
+}
+
+/// Why nothing of the file can be shown, if that is so.
+fn refusal(reader: &pcapzst_reader) -> Option<Fault> {
+    let facts = reader.live().source().facts();
+    facts.error.filter(|_| facts.state == State::Refused)
 }
 
 fn engine(options: pcapzst_reader_options) -> Arc<Engine> {
@@ -182,37 +201,6 @@ fn open_file(
     Ok(pcapzst_reader::new(live, name))
 }
 
-/// Hands `reader` out, unless it is refused.
-///
-/// # Safety
-/// `format_version` is NULL or may be written to.
-unsafe fn give(
-    reader: pcapzst_reader,
-    out: &mut *mut pcapzst_reader,
-    format_version: *mut u32,
-) -> Result<(), Refusal> {
-    let facts = reader.live().source().facts();
-    let refused = facts
-        .error
-        .as_ref()
-        .filter(|_| facts.state == State::Refused);
-    let version = match refused.map(|fault| &fault.kind) {
-        Some(FaultKind::UnknownVersion { got }) => u32::from(*got),
-        Some(FaultKind::NotMarked) => 0,
-        _ if reader.has_marker() => super::PCAPZST_FORMAT_VERSION_MAX,
-        _ => 0,
-    };
-    // SAFETY: by this function's contract.
-    if let Some(place) = unsafe { format_version.as_mut() } {
-        *place = version;
-    }
-    if let Some(fault) = refused {
-        return Err(reader.refusal(&Error::Fault(fault.clone())));
-    }
-    *out = hand_out(reader);
-    Ok(())
-}
-
 /// # Safety
 /// `path` is NULL or ends in NUL.
 pub(super) unsafe fn path_of<'a>(path: *const c_char) -> Result<&'a Path, Refusal> {
@@ -222,9 +210,4 @@ pub(super) unsafe fn path_of<'a>(path: *const c_char) -> Result<&'a Path, Refusa
     // SAFETY: by this function's contract.
     let path = unsafe { CStr::from_ptr(path) };
     Ok(Path::new(OsStr::from_bytes(path.to_bytes())))
-}
-
-/// The name in messages of the capture that is written to `path`.
-pub(super) fn name_of(path: &Path) -> String {
-    PathBuf::from(path).to_string_lossy().into_owned()
 }

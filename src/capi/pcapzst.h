@@ -144,7 +144,8 @@ typedef enum {
    */
   PCAPZST_COMPLETE = 2,
   /*
-   A frame is malformed, does not decode, or is larger than max_frame_size (then fault is PCAPZST_E_LIMIT). What is before and, unless the walk ended there, behind it can be read.
+   A frame is malformed, does not decode, or is larger than max_frame_size (then fault is PCAPZST_E_LIMIT). What is before
+   and, unless the walk ended there, behind it can be read.
    */
   PCAPZST_DAMAGED = 3,
   /*
@@ -421,9 +422,9 @@ uint32_t pcapzst_max_format_version(void);
 /*
  Decodes `count` frames: number `indices[i]` into `dsts[i]`, which has room for `dst_sizes[i]` bytes. Buffers must not overlap.
 
- With `n_threads` threads, the caller's among them: 0 and 1 are his alone, a negative number is one for each processor, 256 are the most. They
- end before the call does. What comes of it never depends on their number: every slot is tried, one that fails is zeroed as far as
- the frame's source_size, and the status is the first one by slot.
+ With `n_threads` threads, the caller's among them: 0 and 1 are his alone, a negative number is one for each processor, 256 are
+ the most. They end before the call does. What comes of it never depends on their number: every slot is tried, one that
+ fails is zeroed as far as the frame's source_size, and the status is the first one by slot.
 
  PCAPZST_E_RANGE and PCAPZST_E_INVALID are found before anything is written. `failed_slot` may be NULL; it receives the slot
  that the status is about, or PCAPZST_SLOT_NONE. A count of 0 succeeds.
@@ -642,9 +643,10 @@ pcapzst_status pcapzst_writer_header(pcapzst_writer *writer,
 /*
  Adds a packet behind the header: `captured_length` bytes from `data` on.
 
- PCAPZST_E_INVALID before there is a header, and behind half a record that pcapzst_writer_write took. PCAPZST_E_LIMIT for more captured bytes than the header's snaplen, or 262144;
- PCAPZST_E_RANGE for a time that a pcap record cannot hold (2106 and later). Nothing is taken then. Behind PCAPZST_E_IO
- the packet is kept, and written with the next frame that can be: it is not to be added again.
+ PCAPZST_E_INVALID before there is a header, and behind half a record that pcapzst_writer_write took. PCAPZST_E_LIMIT for more
+ captured bytes than the header's snaplen, or 262144; PCAPZST_E_RANGE for a time that a pcap record cannot hold (2106 and
+ later). Nothing is taken then. Behind PCAPZST_E_IO the packet is kept, and written with the next frame that can be: it is not
+ to be added again.
  */
 pcapzst_status pcapzst_writer_add(pcapzst_writer *writer,
                                   uint64_t ts_ns,

@@ -78,7 +78,8 @@ pub enum pcapzst_state {
     PCAPZST_DRAINING = 1,
     /// Final name, and every byte in whole frames. Nothing more comes.
     PCAPZST_COMPLETE = 2,
-    /// A frame is malformed, does not decode, or is larger than max_frame_size (then fault is PCAPZST_E_LIMIT). What is before and, unless the walk ended there, behind it can be read.
+    /// A frame is malformed, does not decode, or is larger than max_frame_size (then fault is PCAPZST_E_LIMIT). What is before
+    /// and, unless the walk ended there, behind it can be read.
     PCAPZST_DAMAGED = 3,
     /// No more can come, though it is not known to be whole: its file was removed, or written over with another capture, or it is
     /// in memory and ends within a frame.
@@ -223,16 +224,11 @@ pub unsafe extern "C" fn pcapzst_refresh(
             *place = self::state(reader);
         }
         match outlook {
-            Ok(Outlook::Replaced) => Err(replaced(reader)),
+            Ok(Outlook::Replaced) => Err(Refusal::replaced(&reader.name)),
             Ok(_) => Ok(()),
             Err(error) => Err(reader.refusal(&error)),
         }
     })
-}
-
-pub(super) fn replaced(reader: &pcapzst_reader) -> Refusal {
-    let words = format!("{}: another capture was written over it", reader.name);
-    Refusal::new(PCAPZST_E_CHANGED, words)
 }
 
 /// Waits until the file has changed since the last wait, or `timeout_ms` milliseconds are over: the time to refresh. The first

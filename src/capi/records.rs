@@ -113,9 +113,7 @@ pub unsafe extern "C" fn pcapzst_records_next(
         match ending {
             Next::Complete => *next = pcapzst_next::PCAPZST_AT_END,
             Next::CutShort => return refuse(PCAPZST_E_TORN, "not whole, and no more can come"),
-            Next::Replaced => {
-                return refuse(PCAPZST_E_CHANGED, "another capture was written over it");
-            }
+            Next::Replaced => return Err(Refusal::replaced(name)),
             Next::NotYet | Next::Bytes(_) => {}
         }
         Ok(())

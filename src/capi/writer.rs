@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::guard::{
     Refusal, bytes, call, call_or, hand_out, object, out, out_object, reclaim, wipe,
 };
-use super::open::{name_of, path_of};
+use super::open::path_of;
 use super::status::pcapzst_status::{self, *};
 use crate::capture::Error;
 use crate::capture::writer::{Existing, FRAME_TARGET, LEVEL, Options, Writer, Written};
@@ -81,10 +81,9 @@ impl pcapzst_writer {
     /// Does `work`, then what is due: a frame whose first record has waited long enough is ended.
     fn work(&mut self, work: impl FnOnce(&mut Writer) -> Result<(), Error>) -> Result<(), Refusal> {
         let flush_after = self.flush_after;
-        let pending_since = self.pending_since;
+        let mut since = self.pending_since;
         let (writer, name) = self.open()?;
         let frames = writer.written().frames;
-        let mut since = pending_since;
         let outcome = work(writer).and_then(|()| {
             if writer.written().frames > frames || writer.pending_bytes() == 0 {
                 since = None;
@@ -142,7 +141,7 @@ pub unsafe extern "C" fn pcapzst_writer_create(
         } else {
             options.level
         };
-        let name = name_of(path);
+        let name = path.to_string_lossy().into_owned();
         let writer = Writer::create(
             path,
             Options {
@@ -196,9 +195,10 @@ pub unsafe extern "C" fn pcapzst_writer_header(
 
 /// Adds a packet behind the header: `captured_length` bytes from `data` on.
 ///
-/// PCAPZST_E_INVALID before there is a header, and behind half a record that pcapzst_writer_write took. PCAPZST_E_LIMIT for more captured bytes than the header's snaplen, or 262144;
-/// PCAPZST_E_RANGE for a time that a pcap record cannot hold (2106 and later). Nothing is taken then. Behind PCAPZST_E_IO
-/// the packet is kept, and written with the next frame that can be: it is not to be added again.
+/// PCAPZST_E_INVALID before there is a header, and behind half a record that pcapzst_writer_write took. PCAPZST_E_LIMIT for more
+/// captured bytes than the header's snaplen, or 262144; PCAPZST_E_RANGE for a time that a pcap record cannot hold (2106 and
+/// later). Nothing is taken then. Behind PCAPZST_E_IO the packet is kept, and written with the next frame that can be: it is not
+/// to be added again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcapzst_writer_add(
     writer: *mut pcapzst_writer,

@@ -198,7 +198,7 @@ fn decode_stored(
         .map(|measured| (measured.content_size, measured.len));
     let wanted = (span.src_len, span.phys_len);
     if now != Some(wanted) || stored.len() as u64 != span.phys_len {
-        return Err(fault(FaultKind::Changed { wanted, got: now }).into());
+        return Err(Fault::changed(span, name, now).into());
     }
     let undecodable = |zstd: String| {
         fault(FaultKind::Undecodable {

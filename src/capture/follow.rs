@@ -77,10 +77,10 @@ impl Follower {
         loop {
             let taken = self.take()?;
             if taken.is_none() && is_all_walked {
-                if !self.live.is_renamed() || self.is_final() {
+                // Renamed, and all of it taken that a partial file shows: it is looked at once more, as a final one.
+                if !self.live.begin_draining() {
                     return self.ending();
                 }
-                self.live.begin_draining();
             }
             is_all_walked = self.live.look()?;
             if let Some(bytes) = taken {

@@ -2,8 +2,8 @@
 
 use super::error::Error;
 use super::follow::{Follower, Next};
+use crate::format::SourceOffset;
 use crate::format::pcap::{GlobalHeader, LengthRule, RECORD_HEADER_LEN, Record};
-use crate::format::{SourceOffset, pcap};
 
 /// Packets from a record boundary on. Holds a copy of one decoded frame, and nothing of the cache: others may need the room.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Records {
         Ok(NextPacket::Packet(Packet {
             record: header.record(head),
             offset: start,
-            bytes: &rest[pcap::RECORD_HEADER_LEN..len],
+            bytes: &rest[RECORD_HEADER_LEN..len],
         }))
     }
 

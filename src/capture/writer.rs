@@ -102,7 +102,7 @@ pub struct Writer {
     /// Source bytes that no frame holds yet.
     pending: Vec<u8>,
     /// What is wrong with the source, once something is: nothing is taken of it any more.
-    fault: Option<Error>,
+    refused: Option<Error>,
     stored: Vec<u8>,
     written: Written,
 }
@@ -153,7 +153,7 @@ impl Writer {
             is_resumed: leftover.is_some(),
             is_renamed: false,
             pending: Vec::new(),
-            fault: None,
+            refused: None,
             stored: Vec::new(),
             written: Written::default(),
         };
@@ -188,13 +188,25 @@ impl Writer {
     /// # Errors
     /// A source that is no pcap, a record that the format does not allow, IO. The file then ends with the last frame.
     pub fn write(&mut self, source: &[u8]) -> Result<(), Error> {
+        self.write_parts([source])
+    }
+
+    /// As [`Self::write`] of one after the other; all of them are taken or none.
+    fn write_parts<const N: usize>(&mut self, parts: [&[u8]; N]) -> Result<(), Error> {
         self.check_open()?;
-        if let Some(fault) = &self.fault {
-            return Err(fault.clone());
+        if let Some(error) = &self.refused {
+            return Err(error.clone());
         }
-        let outcome = self.take(source);
+        let len = parts.iter().map(|part| part.len()).sum();
+        self.pending
+            .try_reserve(len)
+            .map_err(|_| Error::NoMemory(len as u64))?;
+        for part in parts {
+            self.pending.extend_from_slice(part);
+        }
+        let outcome = self.write_full_frames();
         if let Err(error @ Error::Fault(_)) = &outcome {
-            self.fault = Some(error.clone());
+            self.refused = Some(error.clone());
         }
         outcome
     }
@@ -207,11 +219,8 @@ impl Writer {
         Ok(())
     }
 
-    fn take(&mut self, source: &[u8]) -> Result<(), Error> {
-        self.pending
-            .try_reserve(source.len())
-            .map_err(|_| Error::NoMemory(source.len() as u64))?;
-        self.pending.extend_from_slice(source);
+    /// Writes the frames that are full.
+    fn write_full_frames(&mut self) -> Result<(), Error> {
         if !self.pass_over()? || self.splitter.is_none() && !self.write_header()? {
             return Ok(());
         }

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use super::offset::PhysicalOffset;
+use super::table::Span;
 
 /// Which frame a fault lies in, in the words the messages use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,20 @@ pub struct Fault {
     pub frame: FrameName,
     /// Physical offset of that frame's first byte.
     pub at: PhysicalOffset,
+}
+
+impl Fault {
+    /// That the bytes at `span` are no longer the frame that was walked there; `got`: the content size and physical length that
+    /// they declare now, where they declare any.
+    #[must_use]
+    pub fn changed(span: &Span, frame: FrameName, got: Option<(u64, u64)>) -> Self {
+        let wanted = (span.src_len, span.phys_len);
+        Self {
+            kind: FaultKind::Changed { wanted, got },
+            frame,
+            at: span.phys_start,
+        }
+    }
 }
 
 impl fmt::Display for Fault {

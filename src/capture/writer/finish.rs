@@ -2,12 +2,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
+use super::partial::is_name_of;
 use super::{Existing, Writer, Written};
 use crate::capture::error::Error;
 use crate::format::FaultKind;
@@ -52,10 +52,10 @@ impl Writer {
     /// That the partial path still leads to the file that was written: who moved it away or put another in its place has other
     /// plans with it. Between this look and the rename nothing can be noticed.
     fn check_path(&self) -> Result<(), Error> {
-        let ours = self.file.metadata().map_err(Error::io("looking at it"))?;
-        match self.partial.symlink_metadata() {
-            Ok(named) if (named.dev(), named.ino()) == (ours.dev(), ours.ino()) => Ok(()),
-            _ => Err(Error::PathChanged),
+        if is_name_of(&self.partial, &self.file)? {
+            Ok(())
+        } else {
+            Err(Error::PathChanged)
         }
     }
 

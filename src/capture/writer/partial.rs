@@ -36,12 +36,15 @@ pub(super) fn lock_partial(path: &Path) -> Result<Flock<File>, Error> {
             Err((_, errno)) => return Err(Error::io("locking")(errno.into())),
         };
         // The writer that held it may have renamed it away between our open and our lock.
-        let ours = file.metadata().map_err(Error::io("locking"))?;
-        match path.symlink_metadata() {
-            Ok(named) if (named.dev(), named.ino()) == (ours.dev(), ours.ino()) => {
-                return Ok(file);
-            }
-            _ => {}
+        if is_name_of(path, &file)? {
+            return Ok(file);
         }
     }
+}
+
+/// Whether `path` is a name of `file`.
+pub(super) fn is_name_of(path: &Path, file: &File) -> Result<bool, Error> {
+    let ours = file.metadata().map_err(Error::io("looking at it"))?;
+    let named = path.symlink_metadata();
+    Ok(named.is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino())))
 }

@@ -50,11 +50,7 @@ impl Writer {
                 },
             }));
         }
-        // Both at once, so that no half of it is pending when the other cannot be taken.
-        let mut whole = Vec::with_capacity(bytes.len() + captured.len());
-        whole.extend_from_slice(&bytes);
-        whole.extend_from_slice(captured);
-        self.write(&whole)
+        self.write_parts([&bytes, captured])
     }
 
     /// Source bytes that no frame holds yet.

@@ -1,14 +1,13 @@
 //! Frames by their number, past the cache: decoded into a caller's buffer, or as they are stored.
 
 use super::Zst;
-use super::read::changed;
 use crate::capture::Engine;
 use crate::capture::error::Error;
 use crate::capture::read_at::read_full;
 use crate::capture::sync::read;
 use crate::capture::view::Place;
 use crate::format::table::Span;
-use crate::format::{Fault, FaultKind, FrameName, SourceOffset, frame};
+use crate::format::{Fault, FrameName, SourceOffset, frame};
 
 impl Zst {
     /// Decodes frame number `index`, which lies at `span`, into `out`, as long as its source bytes. What does not decode is
@@ -41,19 +40,15 @@ impl Zst {
         out: &mut [u8],
     ) -> Result<(), Error> {
         let place = self.place_at(index, span)?;
-        let at = span.phys_start;
-        let got = read_full(&*self.file, out, at.as_u64()).map_err(Error::io("reading"))?;
+        let at = span.phys_start.as_u64();
+        let got = read_full(&*self.file, out, at).map_err(Error::io("reading"))?;
         let wanted = (span.src_len, span.phys_len);
         let now = match frame::measure(&out[..got]) {
             Ok(measured) => measured.map(|measured| (measured.content_size, measured.len)),
             Err(_) => None,
         };
         if now != Some(wanted) || got < out.len() {
-            return Err(Error::Fault(Fault {
-                kind: FaultKind::Changed { wanted, got: now },
-                frame: FrameName::Data(place.index),
-                at,
-            }));
+            return Err(Fault::changed(span, FrameName::Data(place.index), now).into());
         }
         self.check_head(&place)
     }
@@ -63,7 +58,7 @@ impl Zst {
         let place = read(&self.view).place(index);
         place
             .filter(|place| place.span == *span)
-            .ok_or_else(|| changed(span, FrameName::Data(index as u64)))
+            .ok_or_else(|| Fault::changed(span, FrameName::Data(index as u64), None).into())
     }
 
     /// Where the header frame ends on disk; 0 until it is there.

@@ -13,7 +13,7 @@ use crate::capture::source::{OnFault, Progress};
 use crate::capture::sync::{read, write};
 use crate::capture::view::{Extent, Place};
 use crate::format::table::Span;
-use crate::format::{Fault, FaultKind, FrameName, SourceOffset};
+use crate::format::{Fault, FrameName, SourceOffset};
 
 impl Zst {
     /// Source bytes from `offset` on, at most `len`; fewer only at the end, or where `on_fault` allows.
@@ -283,21 +283,12 @@ impl Zst {
     pub(super) fn check_head(&self, place: &Place) -> Result<(), Error> {
         match place.head {
             Some(head) if !head.is_start_of(&*self.file)? => {
-                Err(changed(&place.span, FrameName::Data(place.index)))
+                let name = FrameName::Data(place.index);
+                Err(Fault::changed(&place.span, name, None).into())
             }
             _ => Ok(()),
         }
     }
-}
-
-/// That the frame at `span` is no more, as the file starts otherwise.
-pub(super) fn changed(span: &Span, frame: FrameName) -> Error {
-    let kind = FaultKind::Changed {
-        wanted: (span.src_len, span.phys_len),
-        got: None,
-    };
-    let at = span.phys_start;
-    Fault { kind, frame, at }.into()
 }
 
 /// A cache look-up that found nothing.
