@@ -23,20 +23,8 @@ impl Writer {
     /// [`Error::Exists`] when `out` has come to be meanwhile; IO. The partial file stays. IO may fail behind the rename, too:
     /// then the next call does what is left.
     pub fn finish(&mut self) -> Result<Written, Error> {
-        let got = self.pending.len() as u64;
-        if self.splitter.is_none() || self.leftover.is_some() && got < GLOBAL_HEADER_LEN {
-            return Err(self.fault(FaultKind::NoHeader { got }).into());
-        }
-        if let Some(leftover) = self.leftover.take() {
-            let appends = self.appends();
-            leftover.end(&mut self.pending, appends)?;
-        }
-        self.flush()?;
-        self.written.cut_bytes = self.pending.len() as u64;
         if !self.is_renamed {
-            self.file.sync_all().map_err(Error::io("syncing"))?;
-            self.check_path()?;
-            self.rename()?;
+            self.complete()?;
             self.is_renamed = true;
         }
         let folder = match self.out.parent() {
@@ -47,6 +35,23 @@ impl Writer {
             .and_then(|folder| folder.sync_all())
             .map_err(Error::io("syncing the folder"))?;
         Ok(self.written)
+    }
+
+    /// All of [`Self::finish`] up to the rename.
+    fn complete(&mut self) -> Result<(), Error> {
+        let got = self.pending.len() as u64;
+        if self.splitter.is_none() || self.leftover.is_some() && got < GLOBAL_HEADER_LEN {
+            return Err(self.fault(FaultKind::NoHeader { got }).into());
+        }
+        if let Some(leftover) = self.leftover.take() {
+            let appends = self.appends();
+            leftover.end(&mut self.pending, appends)?;
+        }
+        self.flush()?;
+        self.written.cut_bytes = self.pending.len() as u64;
+        self.file.sync_all().map_err(Error::io("syncing"))?;
+        self.check_path()?;
+        self.rename()
     }
 
     /// That the partial path still leads to the file that was written: who moved it away or put another in its place has other
@@ -105,4 +110,34 @@ impl Writer {
 
 fn taken_meanwhile() -> Error {
     Error::Exists("the output has come to exist meanwhile; what was packed is in the partial file")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::capture::Error;
+    use crate::capture::writer::{Options, Writer};
+
+    /// Little-endian, microseconds, version 2.4, Ethernet.
+    const HEADER: [u8; 24] = [
+        0xD4, 0xC3, 0xB2, 0xA1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0,
+    ];
+
+    #[test]
+    fn behind_the_rename_finishing_goes_on_and_nothing_else_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("x.pcap.zst");
+        let mut writer = Writer::create(&out, Options::default()).unwrap();
+        writer.write(&HEADER).unwrap();
+        let written = writer.finish().unwrap();
+        // As after a folder that could not be brought to the disk.
+        assert_eq!(writer.finish(), Ok(written));
+        assert!(matches!(writer.write(&[0; 16]), Err(Error::Exists(_))));
+        assert!(matches!(writer.flush(), Err(Error::Exists(_))));
+        writer.abandon().unwrap();
+        assert_eq!(
+            out.metadata().unwrap().len(),
+            written.physical_bytes,
+            "a finished file stays as it is"
+        );
+    }
 }
