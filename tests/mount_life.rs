@@ -229,25 +229,3 @@ fn a_signal_after_an_external_unmount_leaves_another_mount_alone() {
     drop(other);
     mounted.wait();
 }
-
-#[test]
-fn status_is_one_json_object() {
-    let (day, _) = day();
-    let mounted = day.mount();
-    fs::read(mounted.join("a.pcap")).unwrap();
-    let ran = run(pcapzst().args(["status", "--json"]).arg(mounted.path())).ok();
-    let objects = ran.json();
-    assert_eq!(objects.len(), 1, "{}", ran.text());
-    assert!(!objects[0].is_empty());
-    let stats = sys::attribute(mounted.path(), "user.pcapzst.stats").unwrap();
-    let stats: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&stats).unwrap();
-    for key in stats.keys() {
-        assert!(
-            objects[0].contains_key(key),
-            "{key} is missing in {}",
-            ran.text()
-        );
-    }
-    let plain = run(pcapzst().arg("status").arg(mounted.path())).ok();
-    assert!(plain.text().lines().count() > 2, "{}", plain.text());
-}

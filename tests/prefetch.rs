@@ -18,6 +18,7 @@ use common::frames::Marked;
 use common::pcap::{Magic, Pcap};
 use common::{Rng, assert_same};
 use pcapzst::capture::{Engine, MAX_FRAME_SIZE};
+use pcapzst::tree::census::Asker;
 use pcapzst::tree::{Options, ROOT, Tree};
 use tempfile::TempDir;
 
@@ -75,7 +76,8 @@ impl Scene {
     }
 
     fn counter(&self, name: &str) -> usize {
-        let stats: serde_json::Value = serde_json::from_str(&self.tree.stats_json()).unwrap();
+        let stats: serde_json::Value =
+            serde_json::from_str(&self.tree.stats_json(Asker::Owner)).unwrap();
         usize::try_from(stats[name].as_u64().unwrap()).unwrap()
     }
 }

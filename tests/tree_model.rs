@@ -24,6 +24,7 @@ use model::reader::{Mode, Opened, Reader, Stat};
 use model::{case, check};
 use pcapzst::capture::{Engine, MAX_FRAME_SIZE};
 use pcapzst::tree::attr::{Attributes, Time};
+use pcapzst::tree::census::Asker;
 use pcapzst::tree::errno::Failure;
 use pcapzst::tree::{Caching, Options, ROOT, Tree};
 
@@ -199,7 +200,10 @@ impl Reader for TreeReader {
 
     fn attribute(&mut self, _: &str, ino: u64, name: &str) -> Result<String, i32> {
         let name = format!("user.pcapzst.{name}");
-        let value = self.tree.attribute(ino, OsStr::new(&name)).map_err(errno)?;
+        let value = self
+            .tree
+            .attribute(ino, OsStr::new(&name), Asker::Owner)
+            .map_err(errno)?;
         Ok(String::from_utf8(value).unwrap())
     }
 
@@ -230,7 +234,8 @@ impl Reader for TreeReader {
         for (ino, lookups) in std::mem::take(&mut self.lookups) {
             self.tree.forget(ino, lookups);
         }
-        let stats: serde_json::Value = serde_json::from_str(&self.tree.stats_json()).unwrap();
+        let stats: serde_json::Value =
+            serde_json::from_str(&self.tree.stats_json(Asker::Owner)).unwrap();
         if stats["inodes"] != 0 || stats["open_files"] != 0 {
             return Err(format!("left in the end: {stats}"));
         }

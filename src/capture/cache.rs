@@ -8,6 +8,7 @@
 //! Lock order: the state's mutex, then a flight's. Neither is held over a decode, and no frame is dropped under them.
 
 mod budget;
+mod flight;
 mod stats;
 
 use std::sync::atomic::AtomicBool;
@@ -15,6 +16,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 pub use budget::largest_frame;
 use budget::{Buffer, cost, size_class};
+use flight::{Flight, Landing, Outcome};
 use lru::LruCache;
 pub use stats::CacheStats;
 use stats::Counters;
@@ -70,16 +72,6 @@ enum Slot {
     Decoding(Arc<Flight>),
 }
 
-/// A decode that others may join.
-#[derive(Debug, Default)]
-struct Flight {
-    outcome: Mutex<Option<Outcome>>,
-    landed: Condvar,
-}
-
-/// How a flight ended; `None` when there was no room for one that nobody needs yet: who joined it decodes by himself.
-type Outcome = Option<Result<Arc<Frame>, Error>>;
-
 /// What to do where the budget has no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Room {
@@ -108,6 +100,7 @@ impl Frame {
 
 impl Drop for Frame {
     fn drop(&mut self) {
+        self.home.counters.drop_frame(self);
         let buffer = std::mem::take(&mut self.buffer);
         self.home.give_back(buffer);
     }
@@ -245,27 +238,22 @@ impl Cache {
         room: Room,
         decode: impl FnOnce(&mut [u8], &mut [u8]) -> Result<(), Error>,
     ) -> Outcome {
-        let mut landing = Landing {
-            shared: &self.shared,
-            key,
-            flight,
-            outcome: Some(Err(Error::Panicked)),
-        };
+        let landing = Landing::new(&self.shared, key, flight);
         let outcome = self.shared.take_buffers(lens, room).map(|buffers| {
             let [buffer, stored] = buffers?;
             self.shared.counters.decode(room);
             // Both go back to the budget however this ends.
-            let frame = |buffer| Frame {
+            let frame = |buffer, is_unasked| Frame {
                 buffer,
                 home: Arc::clone(&self.shared),
-                is_unasked: AtomicBool::new(room == Room::Found),
+                is_unasked: AtomicBool::new(is_unasked),
             };
-            let (mut frame, mut stored) = (frame(buffer), frame(stored));
+            let (mut frame, mut stored) =
+                (frame(buffer, room == Room::Found), frame(stored, false));
             decode(frame.buffer.bytes_mut(), stored.buffer.bytes_mut())?;
             Ok(Arc::new(frame))
         });
-        landing.outcome.clone_from(&outcome);
-        drop(landing);
+        landing.land(outcome.clone());
         outcome
     }
 
@@ -279,44 +267,6 @@ impl Cache {
         self.shared
             .counters
             .stats(self.shared.budget_bytes, used_bytes)
-    }
-}
-
-impl Flight {
-    fn join(&self) -> Outcome {
-        let mut outcome = lock(&self.outcome);
-        loop {
-            if let Some(outcome) = &*outcome {
-                return outcome.clone();
-            }
-            outcome = wait(&self.landed, outcome);
-        }
-    }
-}
-
-/// Ends a flight when it is dropped, also by a panic in the decode: joiners must never wait for nobody.
-struct Landing<'a> {
-    shared: &'a Shared,
-    key: Key,
-    flight: &'a Flight,
-    /// That of a panic, until there is another.
-    outcome: Outcome,
-}
-
-impl Drop for Landing<'_> {
-    fn drop(&mut self) {
-        let outcome = self.outcome.take();
-        {
-            let mut state = lock(&self.shared.state);
-            match &outcome {
-                Some(Ok(frame)) => state.slots.put(self.key, Slot::Ready(Arc::clone(frame))),
-                Some(Err(_)) | None => state.slots.pop(&self.key),
-            };
-        }
-        *lock(&self.flight.outcome) = Some(outcome);
-        self.flight.landed.notify_all();
-        // What has landed can be evicted: who found nothing to evict may find it now.
-        self.shared.freed.notify_all();
     }
 }
 

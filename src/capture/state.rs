@@ -30,7 +30,7 @@ pub enum Progress {
 }
 
 /// Where a capture stands in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// Being written: a partial name.
     Growing,
@@ -45,6 +45,15 @@ pub enum State {
 }
 
 impl State {
+    /// All of them, in the order of a capture's life.
+    pub const ALL: [Self; 5] = [
+        Self::Growing,
+        Self::Draining,
+        Self::Complete,
+        Self::Refused,
+        Self::Damaged,
+    ];
+
     /// The word that attributes and `--json` show.
     #[must_use]
     pub fn as_str(self) -> &'static str {

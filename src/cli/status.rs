@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io::{self, Write};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::args::Status;
 use super::complain;
@@ -35,13 +35,36 @@ pub(super) fn status(args: &Status) -> Exit {
     };
     let mut out = io::stdout().lock();
     let printed = match (&parsed, args.json) {
-        (Value::Object(counters), false) => counters
-            .iter()
-            .try_for_each(|(name, value)| writeln!(out, "{name:22}{value}")),
+        (Value::Object(counters), false) => print_text(&mut out, counters),
         _ => writeln!(out, "{parsed}"),
     };
     match printed {
         Ok(()) => Exit::Done,
         Err(_) => Exit::Failed,
     }
+}
+
+/// One line for each counter, what counts by kind in one too; then one for each fault.
+fn print_text(out: &mut impl Write, counters: &Map<String, Value>) -> io::Result<()> {
+    for (name, value) in counters {
+        match value {
+            Value::Array(_) => {}
+            Value::Object(kinds) => {
+                let kinds: Vec<_> = kinds
+                    .iter()
+                    .map(|(kind, value)| format!("{kind} {value}"))
+                    .collect();
+                writeln!(out, "{name:22}{}", kinds.join(", "))?;
+            }
+            _ => writeln!(out, "{name:22}{value}")?,
+        }
+    }
+    let faults = counters.get("faults").and_then(Value::as_array);
+    for fault in faults.into_iter().flatten() {
+        let text = |key| fault.get(key).and_then(Value::as_str).unwrap_or_default();
+        // The name in quotes, as JSON writes it: it may hold a line's end.
+        let name = fault.get("name").unwrap_or(&Value::Null);
+        writeln!(out, "{} {name}: {}", text("state"), text("error"))?;
+    }
+    Ok(())
 }

@@ -24,6 +24,7 @@ use super::teller::Teller;
 use super::vectored::Device;
 use crate::lane::{Lane, contain};
 use crate::tree::attr;
+use crate::tree::census::Asker;
 use crate::tree::errno::Failure;
 use crate::tree::{Seek, Tree};
 
@@ -305,14 +306,14 @@ impl Filesystem for Adapter {
         reply.ok();
     }
 
-    fn getxattr(&self, _req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+    fn getxattr(&self, req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         // What `ls -l` asks for every file: labels and access lists. Answered without a thread.
         if let Some(failure) = attr::refusal(name) {
             return reply.error(errno(&failure));
         }
-        let name = name.to_owned();
+        let (name, asker) = (name.to_owned(), Asker::with_uid(req.uid()));
         self.on_names_of(ino, move |tree| {
-            let value = match tree.attribute(ino.0, &name) {
+            let value = match tree.attribute(ino.0, &name, asker) {
                 Ok(value) => value,
                 Err(failure) => return reply.error(errno(&failure)),
             };

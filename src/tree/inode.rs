@@ -260,10 +260,12 @@ impl Nodes {
         (*file_id == wanted).then_some(*id)
     }
 
-    /// Nodes known, the root not counted.
+    /// The nodes known, the root not among them, in no order.
     #[must_use]
-    pub fn count(&self) -> usize {
-        lock(&self.known).by_id.len()
+    pub fn all(&self) -> Vec<Arc<Node>> {
+        let known = lock(&self.known);
+        let nodes = known.by_id.values();
+        nodes.map(|counted| Arc::clone(&counted.node)).collect()
     }
 
     /// A node for `name` in `parent`: the one that has its number already, if `is_this` says so, or a new one; not yet

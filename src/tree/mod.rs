@@ -4,6 +4,7 @@
 
 pub mod attr;
 pub mod capture_node;
+pub mod census;
 pub mod errno;
 pub mod handle;
 pub mod idle;
@@ -29,6 +30,7 @@ use nix::sys::statvfs::Statvfs;
 use attr::{Attributes, Overrides};
 pub use capture_node::Caching;
 use capture_node::CaptureNode;
+use census::{Asker, Census};
 use errno::Failure;
 use handle::{FileHandle, FolderEntry, FolderHandle, Handles};
 use idle::{Idle, Told};
@@ -332,8 +334,8 @@ impl Tree {
         self.folders.close(handle);
     }
 
-    /// The value of the attribute `name`.
-    pub fn attribute(&self, id: u64, name: &OsStr) -> Result<Vec<u8>, Failure> {
+    /// The value of the attribute `name`, for `asker`: whether the file is theirs to read, the kernel has seen to.
+    pub fn attribute(&self, id: u64, name: &OsStr, asker: Asker) -> Result<Vec<u8>, Failure> {
         let node = self.node(id)?;
         let name = name
             .to_str()
@@ -341,7 +343,7 @@ impl Tree {
             .ok_or(Failure::NoAttribute)?;
         let Some(capture) = node.capture() else {
             return if id == ROOT && name == "stats" {
-                Ok(self.stats_json().into_bytes())
+                Ok(self.stats_json(asker).into_bytes())
             } else {
                 Err(Failure::NoAttribute)
             };
@@ -360,10 +362,12 @@ impl Tree {
 
     /// The counters as one JSON object.
     #[must_use]
-    pub fn stats_json(&self) -> String {
-        self.stats.to_json(&Gauges {
+    pub fn stats_json(&self, asker: Asker) -> String {
+        let nodes = self.nodes.all();
+        self.stats.to_json(Gauges {
             open_files: self.files.count(),
-            inodes: self.nodes.count(),
+            inodes: nodes.len(),
+            census: Census::of(nodes.iter().map(AsRef::as_ref), asker),
             cache: self.engine.cache_stats(),
             index: self.engine.index_stats(),
         })

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use serde_json::json;
 
+use super::census::Census;
 use crate::capture::cache::CacheStats;
 use crate::capture::index::IndexStats;
 
@@ -39,7 +40,7 @@ pub enum Event {
 }
 
 /// What is there at the moment, beside the counters.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Gauges {
     /// Open file handles.
     pub open_files: usize,
@@ -49,6 +50,8 @@ pub struct Gauges {
     pub cache: CacheStats,
     /// Frame tables kept between mounts.
     pub index: IndexStats,
+    /// The captures among the inodes.
+    pub census: Census,
 }
 
 impl Default for Stats {
@@ -86,8 +89,10 @@ impl Stats {
 
     /// The counters as one JSON object; its keys are documented in docs/SEMANTICS.md and do not change.
     #[must_use]
-    pub fn to_json(&self, gauges: &Gauges) -> String {
+    pub fn to_json(&self, gauges: Gauges) -> String {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let states = gauges.census.states();
+        let (faults, faults_left_out) = gauges.census.into_faults();
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "uptime_secs": self.started.elapsed().as_secs(),
@@ -101,6 +106,7 @@ impl Stats {
             "decodes": gauges.cache.decodes,
             "ahead_decodes": gauges.cache.ahead,
             "ahead_used": gauges.cache.ahead_used,
+            "ahead_wasted": gauges.cache.ahead_wasted,
             "cache_hits": gauges.cache.hits,
             "cache_joins": gauges.cache.joins,
             "cache_bytes": gauges.cache.used_bytes,
@@ -110,6 +116,9 @@ impl Stats {
             "index_drops": gauges.index.drops,
             "refused": of(&self.refused),
             "damaged": of(&self.damaged),
+            "states": states,
+            "faults": faults,
+            "faults_left_out": faults_left_out,
         })
         .to_string()
     }

@@ -12,6 +12,7 @@ pub(super) struct Counters {
     joins: AtomicU64,
     ahead: AtomicU64,
     ahead_used: AtomicU64,
+    ahead_wasted: AtomicU64,
 }
 
 /// What the cache has done and holds.
@@ -31,6 +32,8 @@ pub struct CacheStats {
     pub ahead: u64,
     /// Of those, the ones that somebody asked for later.
     pub ahead_used: u64,
+    /// Of those, the ones that were let go of before anybody asked.
+    pub ahead_wasted: u64,
 }
 
 fn count(counter: &AtomicU64) {
@@ -49,6 +52,13 @@ impl Counters {
     pub(super) fn ask(&self, frame: &Frame) {
         if frame.is_unasked.swap(false, Ordering::Relaxed) {
             count(&self.ahead_used);
+        }
+    }
+
+    /// Notes that nobody holds `frame` any more.
+    pub(super) fn drop_frame(&self, frame: &Frame) {
+        if frame.is_unasked.load(Ordering::Relaxed) {
+            count(&self.ahead_wasted);
         }
     }
 
@@ -74,6 +84,7 @@ impl Counters {
             joins: read(&self.joins),
             ahead: read(&self.ahead),
             ahead_used: read(&self.ahead_used),
+            ahead_wasted: read(&self.ahead_wasted),
         }
     }
 }

@@ -135,6 +135,27 @@ fn a_frame_read_ahead_is_found_and_one_that_is_there_is_not_decoded_again() {
 }
 
 #[test]
+fn a_frame_read_ahead_is_counted_as_used_or_as_wasted_once() {
+    let cache = Cache::new(1 << 20);
+    let counted = |cache: &Cache| {
+        let stats = cache.stats();
+        (stats.ahead, stats.ahead_used, stats.ahead_wasted)
+    };
+    cache.prefetch(key(0), 100, 50, fill(5));
+    cache.prefetch(key(1), 100, 50, fill(6));
+    assert_eq!(counted(&cache), (2, 0, 0));
+    drop(cache.frame(key(0), 100, 50, |_, _| panic!("a second decode")));
+    cache.forget(key(0));
+    assert_eq!(counted(&cache), (2, 1, 0));
+    cache.forget(key(1));
+    assert_eq!(counted(&cache), (2, 1, 1));
+    // What was asked for when it was decoded is neither.
+    drop(cache.frame(key(2), 100, 50, fill(7)));
+    cache.forget(key(2));
+    assert_eq!(counted(&cache), (2, 1, 1));
+}
+
+#[test]
 fn nothing_is_read_ahead_where_readers_hold_all_the_room() {
     let budget = 2 * (cost(size_class(1000)) + cost(0));
     let cache = Cache::new(budget);
@@ -162,12 +183,7 @@ fn a_reader_that_joined_what_was_given_up_decodes_it_himself() {
         while cache.stats().joins == 0 {
             thread::yield_now();
         }
-        drop(Landing {
-            shared: &cache.shared,
-            key: key(0),
-            flight: &flight,
-            outcome: None,
-        });
+        Landing::new(&cache.shared, key(0), &flight).land(None);
         let frame = reader.join().expect("no panic").expect("decoded");
         assert_eq!(frame.bytes(), [9; 100]);
     });
