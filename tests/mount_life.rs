@@ -18,7 +18,7 @@ use common::day::{Day, scratch};
 use common::mounted::{free, is_mounted, mount_entry, wait_until_unmounted};
 use common::pcap::{Magic, Pcap};
 use common::point::{Point, has_ended};
-use common::{assert_same, names, pcapzst, run, sys, tool};
+use common::{assert_same, names, pcapzst, run, tool};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
 
