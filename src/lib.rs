@@ -13,5 +13,6 @@ pub mod cli;
 pub mod format;
 pub mod fuse;
 mod lane;
+mod sink;
 mod sys;
 pub mod tree;

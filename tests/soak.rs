@@ -93,7 +93,7 @@ fn soak_for(time: Duration) -> BTreeMap<String, u64> {
 
 /// A line that a good mount may write.
 fn is_expected(line: &str) -> bool {
-    line.starts_with("pcapzst: serving ") || line.contains("INFO")
+    line.starts_with("pcapzst: serving ") || line.ends_with(" is unmounted: from outside")
 }
 
 /// Has everybody work for this long; looks by task, delays, and the program's state half way.

@@ -46,7 +46,7 @@ pub enum Command {
 const MOUNT_OPTIONS: &str = "\
 Options for -o: allow_other, allow_root, default_permissions (always on), auto_unmount, uid=N, gid=N, umask=OCTAL, \
 fsname=NAME, cache_size=BYTES (256M), max_frame_size=BYTES (64M), threads=N, partial_suffix=SUFFIX (.partial), \
-index_dir=DIR (the user's cache folder), no_index, no_passthrough, all (show other regular files too), ro, nodev, nosuid, noexec, \
+index_dir=DIR (the user's cache folder), no_index, no_passthrough, log_file=FILE, all (show other regular files too), ro, nodev, nosuid, noexec, \
 noatime. BYTES may end in K, M, G or T. \
 fstab's own words (nofail, _netdev, noauto, user, x-*, defaults, …) are ignored.";
 
@@ -54,9 +54,12 @@ fstab's own words (nofail, _netdev, noauto, user, x-*, defaults, …) are ignore
 #[derive(Debug, clap::Args)]
 #[command(after_help = MOUNT_OPTIONS)]
 pub struct Mount {
-    /// Stay in the foreground, and log to standard error.
+    /// Stay in the foreground, and log to standard error; in the background the log goes to syslog.
     #[arg(short, long)]
     pub foreground: bool,
+    /// Append the log to this file, outside SOURCE; the same as `-o log_file=FILE`.
+    #[arg(long, value_name = "FILE")]
+    pub log_file: Option<PathBuf>,
     /// Mount options, comma-separated; may be given several times.
     #[arg(short, value_name = "OPT[,OPT…]")]
     pub options: Vec<String>,

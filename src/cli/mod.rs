@@ -23,13 +23,11 @@ use args::{Args, Command};
 use exit::Exit;
 use mount::Called;
 
+use crate::sink;
+
 /// Runs the command in `arguments`, the program's own name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    // What the file system below and the kernel's requests bring up is for whoever asks for it with RUST_LOG.
-    let filter = env_logger::Env::default().default_filter_or("warn,fuser=error");
-    env_logger::Builder::from_env(filter)
-        .format(|out, record| writeln!(out, "pcapzst: {}", record.args()))
-        .init();
+    sink::install();
     let arguments = match mount::as_called(arguments.into_iter().collect()) {
         Called::Directly(arguments) => arguments,
         Called::Fake => return Exit::Done.into(),
@@ -62,6 +60,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Tells on stderr what went wrong with `path`.
 fn complain(path: &Path, problem: impl std::fmt::Display) {
+    say(format_args!("{}: {problem}", path.display()));
+}
+
+/// Talks on stderr.
+fn say(words: impl std::fmt::Display) {
     // Nobody may listen any more, which is no reason to panic.
-    let _ = writeln!(io::stderr(), "pcapzst: {}: {problem}", path.display());
+    let _ = writeln!(io::stderr(), "pcapzst: {words}");
 }

@@ -2,39 +2,50 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::args::{Mount, Umount};
-use super::complain;
 use super::exit::Exit;
+use super::{complain, say};
+use crate::fuse::background::serve_in_background;
 use crate::fuse::mountinfo::{self, FSTYPE};
 use crate::fuse::mounting::{Unmounted, unmount};
-use crate::fuse::options::MountOptions;
-use crate::fuse::session::{Request, serve, serve_in_background};
+use crate::fuse::options::{self, MountOptions};
+use crate::fuse::session::{Ground, Request, serve};
 
 /// Mounts; in the foreground, serves until the mount ends.
 pub(super) fn mount(args: &Mount) -> Exit {
     let all = args.all.then_some("all");
     let lists = args.options.iter().map(String::as_str).chain(all);
-    let options = match MountOptions::parse(lists) {
+    let mut options = match MountOptions::parse(lists) {
         Ok(options) => options,
         Err(error) => {
-            eprintln!("pcapzst: {error}");
+            say(error);
             return Exit::Usage;
         }
     };
+    if let Some(file) = &args.log_file {
+        match options::log_file(file) {
+            Ok(file) => options.log_file = Some(file),
+            Err(problem) => {
+                complain(file, problem);
+                return Exit::Usage;
+            }
+        }
+    }
     let request = Request {
         source: args.source.clone(),
         point: args.mountpoint.clone(),
         options,
     };
     let outcome = if args.foreground {
-        serve(&request, |point| {
-            eprintln!(
-                "pcapzst: serving {} at {}",
+        serve(&request, Ground::Fore, |point| {
+            say(format_args!(
+                "serving {} at {}",
                 request.source.display(),
                 point.display()
-            );
+            ));
+            Ok(())
         })
     } else {
         serve_in_background(&request)
@@ -42,7 +53,7 @@ pub(super) fn mount(args: &Mount) -> Exit {
     match outcome {
         Ok(()) => Exit::Done,
         Err(error) => {
-            eprintln!("pcapzst: {error}");
+            say(error);
             Exit::Failed
         }
     }
@@ -50,7 +61,7 @@ pub(super) fn mount(args: &Mount) -> Exit {
 
 /// Ends a mount of ours, whether its daemon lives or not.
 pub(super) fn umount(args: &Umount) -> Exit {
-    let point = match without_asking_it(&args.mountpoint) {
+    let point = match mountinfo::without_asking_it(&args.mountpoint) {
         Ok(point) => point,
         Err(error) => {
             complain(&args.mountpoint, error);
@@ -84,19 +95,6 @@ pub(super) fn umount(args: &Umount) -> Exit {
     }
 }
 
-/// The absolute path of a mount point, found without a request to what is mounted there: its daemon may be dead.
-fn without_asking_it(point: &Path) -> std::io::Result<PathBuf> {
-    let absolute = std::path::absolute(point)?;
-    // A mount point is no link, so this asks nothing of the mount.
-    if absolute.read_link().is_ok() {
-        return absolute.canonicalize();
-    }
-    match (absolute.parent(), absolute.file_name()) {
-        (Some(parent), Some(name)) => Ok(parent.canonicalize()?.join(name)),
-        _ => absolute.canonicalize(),
-    }
-}
-
 /// How this program was called.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Called {
@@ -107,16 +105,22 @@ pub(super) enum Called {
 }
 
 /// `arguments` as ours, when mount(8) calls this program as `mount.pcapzst` or `mount.fuse.pcapzst`:
-/// `mount.pcapzst SOURCE MOUNTPOINT [-sfnv] [-N namespace] [-o options] [-t type]` (mount(8), external helpers).
+/// `mount.pcapzst SOURCE MOUNTPOINT [-sfnv] [-N namespace] [-o options] [-t type]` (mount(8), external helpers). Where
+/// libfuse's mount.fuse is that helper, it calls `pcapzst SOURCE MOUNTPOINT -o options` (fuse(8)): an absolute path is no
+/// command of ours.
 pub(super) fn as_called(arguments: Vec<OsString>) -> Called {
     let mut rest = arguments.into_iter();
     let Some(program) = rest.next() else {
         return Called::Directly(Vec::new());
     };
+    let mut rest = rest.peekable();
     let is_helper = Path::new(&program)
         .file_name()
         .is_some_and(|name| name == "mount.pcapzst" || name == "mount.fuse.pcapzst");
-    if !is_helper {
+    let is_by_fuse = rest
+        .peek()
+        .is_some_and(|first| first.as_bytes().starts_with(b"/"));
+    if !is_helper && !is_by_fuse {
         return Called::Directly(std::iter::once(program).chain(rest).collect());
     }
     let mut ours = vec![program, OsString::from("mount")];
@@ -172,6 +176,13 @@ mod tests {
         );
         let given = ["mount.pcapzst", "/src", "/mnt", "-vf"].map(OsString::from);
         assert_eq!(as_called(given.to_vec()), Called::Fake);
+        let given = ["pcapzst", "/src", "/mnt", "-o", "rw,dev"].map(OsString::from);
+        let wanted = ["pcapzst", "mount", "/src", "/mnt", "-o", "rw,dev"].map(OsString::from);
+        assert_eq!(
+            as_called(given.to_vec()),
+            Called::Directly(wanted.to_vec()),
+            "as mount.fuse3 calls it"
+        );
         let given = ["pcapzst", "cat", "-t"].map(OsString::from).to_vec();
         assert_eq!(as_called(given.clone()), Called::Directly(given));
     }

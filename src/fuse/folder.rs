@@ -1,7 +1,7 @@
 //! How folders lie to each other, whatever they are called.
 
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Whether `folder` holds what is at `path`, an absolute path without links, at any depth.
 pub(super) fn is_above(folder: &Path, path: &Path) -> bool {
@@ -16,4 +16,14 @@ pub(super) fn is_same(a: &Path, b: &Path) -> bool {
         (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
         _ => a == b,
     }
+}
+
+/// What is there of `path`, without links, and the rest.
+pub(super) fn nearest(path: &Path) -> (PathBuf, &Path) {
+    path.ancestors()
+        .find_map(|ancestor| {
+            let rest = path.strip_prefix(ancestor).ok()?;
+            Some((ancestor.canonicalize().ok()?, rest))
+        })
+        .unwrap_or_else(|| (PathBuf::from("/"), path))
 }

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use nix::unistd::geteuid;
 
-use super::folder::{is_above, is_same};
+use super::folder::{is_above, is_same, nearest};
 use super::options::IndexDir;
 use crate::capture::index::{INDEX_BYTES, Index};
 
@@ -71,16 +71,6 @@ fn open_in(folder: &Path, source: &Path, point: &Path) -> Result<Index, String> 
     }
     Index::open(folder, INDEX_BYTES)
         .map_err(|error| format!("{}: the index folder: {error}", folder.display()))
-}
-
-/// What is there of `path`, without links, and the rest.
-fn nearest(path: &Path) -> (PathBuf, &Path) {
-    path.ancestors()
-        .find_map(|ancestor| {
-            let rest = path.strip_prefix(ancestor).ok()?;
-            Some((ancestor.canonicalize().ok()?, rest))
-        })
-        .unwrap_or_else(|| (PathBuf::from("/"), path))
 }
 
 /// The folder for a user with these variables, as the XDG base directory specification has it: relative paths do not count.

@@ -1,13 +1,16 @@
 //! The rim towards the kernel: translates FUSE requests to calls on the tree, and mounts it. Decides nothing.
 
 pub mod adapter;
+pub mod background;
 mod folder;
 mod index_dir;
+mod log_file;
 mod loops;
 pub mod mountinfo;
 pub mod mounting;
 pub mod options;
 mod passthrough;
+mod paths;
 mod reply;
 pub mod session;
 mod teller;

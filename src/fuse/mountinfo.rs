@@ -25,6 +25,19 @@ pub fn at(point: &Path) -> io::Result<Option<Mount>> {
     Ok(last_at(&text, point))
 }
 
+/// The absolute path of a mount point, found without a request to what is mounted there: its daemon may be dead.
+pub fn without_asking_it(point: &Path) -> io::Result<PathBuf> {
+    let absolute = std::path::absolute(point)?;
+    // A mount point is no link, so this asks nothing of the mount.
+    if absolute.read_link().is_ok() {
+        return absolute.canonicalize();
+    }
+    match (absolute.parent(), absolute.file_name()) {
+        (Some(parent), Some(name)) => Ok(parent.canonicalize()?.join(name)),
+        _ => absolute.canonicalize(),
+    }
+}
+
 fn last_at(mountinfo: &[u8], point: &Path) -> Option<Mount> {
     mountinfo
         .split(|byte| *byte == b'\n')

@@ -21,6 +21,9 @@ use super::options::{Access, MountOptions};
 /// The setuid helper of libfuse, for users that may not mount.
 const FUSERMOUNT: &str = "fusermount3";
 
+/// Where it is without a PATH: mount(8) may be called with none, and an empty one stands for the working folder.
+const USUAL_FOLDERS: [&str; 4] = ["/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin"];
+
 /// The largest request that the kernel grants.
 const READAHEAD_KIB: &str = "1024";
 
@@ -86,10 +89,15 @@ impl Mounting {
 
     /// Unmounts, lazily if busy. `None` if it was unmounted before: whatever is there now is not ours.
     pub fn unmount(&self) -> io::Result<Option<Unmounted>> {
-        match mountinfo::at(&self.point)? {
-            Some(mount) if mount.device == self.device => unmount(&self.point).map(Some),
-            _ => Ok(None),
-        }
+        unmount_only(&self.point, &self.device)
+    }
+}
+
+/// Unmounts the file system with this device from `point`, lazily if it is busy. `None` if another one is there, or none.
+pub(super) fn unmount_only(point: &Path, device: &str) -> io::Result<Option<Unmounted>> {
+    match mountinfo::at(point)? {
+        Some(mount) if mount.device == device => unmount(point).map(Some),
+        _ => Ok(None),
     }
 }
 
@@ -166,7 +174,7 @@ fn mount_by_helper(
     }
     // The helper finds its end of the socket at the number we name: a copy that exec does not close.
     let inherited = nix::unistd::dup(&theirs)?;
-    let mut child = Command::new(FUSERMOUNT)
+    let mut child = Command::new(fusermount()?)
         .arg("-o")
         .arg(&list)
         .arg("--")
@@ -198,11 +206,21 @@ fn mount_by_helper(
 /// Options that the kernel, or fusermount3, takes as they are.
 fn kernel_options(options: &MountOptions) -> Vec<String> {
     let mut list = options.kernel.clone();
+    // As mount(8) does: one line of fstab serves machines with and without SELinux.
+    if !list.is_empty() && !has_selinux() {
+        log::info!("no SELinux: left out {}", list.join(","));
+        list.clear();
+    }
     // The kernel knows no allow_root: the session answers root and the owner only.
     if options.access != Access::Owner {
         list.push("allow_other".to_owned());
     }
     list
+}
+
+fn has_selinux() -> bool {
+    let kinds = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    kinds.lines().any(|kind| kind.ends_with("\tselinuxfs"))
 }
 
 fn fsname(source: &Path, options: &MountOptions) -> OsString {
@@ -225,8 +243,22 @@ fn escape(name: &std::ffi::OsStr) -> OsString {
     OsString::from_vec(bytes)
 }
 
+/// The helper's path. Never one in the working folder.
+fn fusermount() -> io::Result<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .filter(|folder| folder.is_absolute())
+        .chain(USUAL_FOLDERS.map(PathBuf::from))
+        .map(|folder| folder.join(FUSERMOUNT))
+        .find(|file| file.is_file())
+        .ok_or_else(|| {
+            let words = format!("{FUSERMOUNT} is not installed (Debian: package fuse3)");
+            io::Error::new(io::ErrorKind::NotFound, words)
+        })
+}
+
 fn helper(arguments: &[OsString]) -> io::Result<()> {
-    let output = Command::new(FUSERMOUNT)
+    let output = Command::new(fusermount()?)
         .args(arguments)
         .stdin(Stdio::null())
         .output()

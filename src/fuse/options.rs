@@ -11,15 +11,18 @@ use crate::tree::scan::Shown;
 use crate::tree::way::Passing;
 
 /// Words that fstab(5), mount(8) and systemd use among themselves, and kernel flags that say what holds anyway.
-const IGNORED: [&str; 29] = [
+const IGNORED: [&str; 33] = [
     "defaults",
     "auto",
     "noauto",
     "user",
     "nouser",
     "users",
+    "nousers",
     "owner",
+    "noowner",
     "group",
+    "nogroup",
     "_netdev",
     "nofail",
     "ro",
@@ -28,14 +31,15 @@ const IGNORED: [&str; 29] = [
     "nosuid",
     "dev",
     "suid",
-    "exec",
     "async",
     "sync",
     "dirsync",
-    "atime",
-    "relatime",
-    "norelatime",
-    "strictatime",
+    "silent",
+    "loud",
+    "mand",
+    "nomand",
+    "iversion",
+    "noiversion",
     "nostrictatime",
     "diratime",
     "nodiratime",
@@ -43,7 +47,7 @@ const IGNORED: [&str; 29] = [
     "nolazytime",
 ];
 /// Beginnings of such words that carry a value.
-const IGNORED_PREFIXES: [&str; 4] = ["x-", "X-", "comment=", "helper="];
+const IGNORED_PREFIXES: [&str; 6] = ["x-", "X-", "comment=", "user=", "uhelper=", "helper="];
 /// `SELinux` labels go to the kernel as they are.
 const KERNEL_PREFIXES: [&str; 4] = ["context=", "fscontext=", "defcontext=", "rootcontext="];
 /// The least cache: one frame of the default size and what is around it.
@@ -106,6 +110,8 @@ pub struct MountOptions {
     pub index: IndexDir,
     /// What the kernel may read by itself.
     pub passing: Passing,
+    /// Where the log goes, an absolute path; to syslog or standard error without it.
+    pub log_file: Option<PathBuf>,
 }
 
 impl Default for MountOptions {
@@ -125,6 +131,7 @@ impl Default for MountOptions {
             shown: Shown::Captures,
             index: IndexDir::default(),
             passing: Passing::Raw,
+            log_file: None,
         }
     }
 }
@@ -149,7 +156,7 @@ impl MountOptions {
     pub fn parse<'a>(lists: impl IntoIterator<Item = &'a str>) -> Result<Self, OptionError> {
         let mut options = Self::default();
         for list in lists {
-            for word in list.split(',').filter(|word| !word.is_empty()) {
+            for word in words(list).filter(|word| !word.is_empty()) {
                 options.take(word).map_err(|problem| OptionError {
                     option: word.to_owned(),
                     problem,
@@ -170,7 +177,7 @@ impl MountOptions {
         }
         match word.split_once('=') {
             None => self.take_flag(word),
-            Some((name, value)) => self.take_value(name, value),
+            Some((name, value)) => self.take_value(name, unquoted(value)),
         }
     }
 
@@ -184,7 +191,10 @@ impl MountOptions {
             "no_passthrough" => self.passing = Passing::Off,
             "auto_unmount" => self.auto_unmount = true,
             "noexec" => self.noexec = true,
+            "exec" => self.noexec = false,
             "noatime" => self.noatime = true,
+            "atime" | "relatime" | "norelatime" | "strictatime" => self.noatime = false,
+            "remount" => return Err("a mount is not changed: end it, and mount again"),
             "all" => self.shown = Shown::All,
             _ => return Err("unknown"),
         }
@@ -222,6 +232,7 @@ impl MountOptions {
                 let folder = std::path::absolute(Path::new(value));
                 self.index = IndexDir::Given(folder.map_err(|_| "wanted a folder")?);
             }
+            "log_file" => self.log_file = Some(log_file(Path::new(value))?),
             "partial_suffix" => {
                 self.naming = Naming::with_partial_suffix(OsStr::new(value))
                     .ok_or("wanted a suffix such as .partial")?;
@@ -230,6 +241,27 @@ impl MountOptions {
         }
         Ok(())
     }
+}
+
+/// The options of a list: commas within double quotes part none (mount(8), as for labels).
+fn words(list: &str) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    list.split(move |letter| {
+        is_quoted ^= letter == '"';
+        letter == ',' && !is_quoted
+    })
+}
+
+fn unquoted(value: &str) -> &str {
+    let inner = value
+        .strip_prefix('"')
+        .and_then(|value| value.strip_suffix('"'));
+    inner.unwrap_or(value)
+}
+
+/// The log file that a user names, as an absolute path: the daemon leaves the folder that relative ones start from.
+pub fn log_file(value: &Path) -> Result<PathBuf, &'static str> {
+    std::path::absolute(value).map_err(|_| "wanted a file")
 }
 
 fn decimal(value: &str) -> Result<u32, &'static str> {
@@ -269,6 +301,27 @@ mod tests {
         assert_eq!(options.overrides.umask, Some(0o27));
         let error = MountOptions::parse(["ro,bogus=1"]).expect_err("unknown");
         assert_eq!(error.to_string(), "mount option 'bogus=1': unknown");
+    }
+
+    #[test]
+    fn a_comma_in_quotes_parts_no_options() {
+        let options = MountOptions::parse([
+            "ro,context=\"system_u:object_r:tmp_t:s0:c1,c2\",uid=7,log_file=\"/a,b\"",
+        ])
+        .expect("all known");
+        assert_eq!(
+            options.kernel,
+            ["context=\"system_u:object_r:tmp_t:s0:c1,c2\""]
+        );
+        assert_eq!(options.overrides.uid, Some(7));
+        assert_eq!(options.log_file.as_deref(), Some(Path::new("/a,b")));
+    }
+
+    #[test]
+    fn of_flags_and_their_opposites_the_last_one_wins() {
+        let flags = |list| MountOptions::parse([list]).map(|found| (found.noexec, found.noatime));
+        assert_eq!(flags("noexec,noatime,exec,relatime"), Ok((false, false)));
+        assert_eq!(flags("exec,atime,noexec,noatime"), Ok((true, true)));
     }
 
     #[test]

@@ -1,31 +1,29 @@
 //! The life of a mount: checks, mounting, serving, signals, the end.
-//!
-//! In the background the process forks before it has any thread; the caller waits for one message over a pipe and so
-//! returns 0 only when the mount answers, and with the real error when it does not.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use fuser::{Config, Session, SessionACL};
-use nix::fcntl::OFlag;
+use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::geteuid;
+use sd_notify::NotifyState;
 
 use super::adapter::Adapter;
-use super::folder::{is_above, is_same};
 use super::index_dir;
-use super::mountinfo::{self, FSTYPE};
-use super::mounting::{Mounting, Unmounted, dev_null};
+use super::log_file;
+use super::mounting::{Mounting, Unmounted};
 use super::options::{Access, MountOptions};
 use super::passthrough::Passthrough;
+use super::paths::checked_paths;
 use crate::capture::Engine;
-use crate::sys::{Forked, close_inherited, fork_single_threaded};
+use crate::capture::sync::lock;
+use crate::sink::{self, MOUNT, Sink};
 use crate::tree::way::Passing;
 use crate::tree::{Options, Tree};
 
@@ -49,7 +47,13 @@ impl fmt::Display for MountError {
 
 impl std::error::Error for MountError {}
 
-fn failed<E: fmt::Display>(what: impl fmt::Display) -> impl FnOnce(E) -> MountError {
+impl MountError {
+    pub(super) fn new(words: String) -> Self {
+        Self(words)
+    }
+}
+
+pub(super) fn failed<E: fmt::Display>(what: impl fmt::Display) -> impl FnOnce(E) -> MountError {
     move |error| MountError(format!("{what}: {error}"))
 }
 
@@ -64,14 +68,28 @@ pub struct Request {
     pub options: MountOptions,
 }
 
-/// Mounts and serves until the mount ends. Calls `on_ready` once the mount answers.
+/// Where a mount's program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ground {
+    /// Before whoever started it: a terminal, or a service manager.
+    Fore,
+    /// As a process of its own that nobody sees.
+    Back,
+}
+
+/// Mounts and serves until the mount ends. Calls `on_ready` once the mount answers; an error of it ends the mount.
 ///
 /// # Errors
 /// Why it could not be mounted, or how the session broke.
-pub fn serve(request: &Request, on_ready: impl FnOnce(&Path)) -> Result<(), MountError> {
+pub fn serve(
+    request: &Request,
+    ground: Ground,
+    on_ready: impl FnOnce(&Path) -> io::Result<()>,
+) -> Result<(), MountError> {
     let (source, point) = checked_paths(request)?;
     crate::sys::keep_memory_exact();
     let options = &request.options;
+    let sink = sink_of(options, ground, &source, &point)?;
     let descriptors = raise_descriptor_limit();
     // Others have not the right, and the kernel need not be told of a depth.
     let passing = if geteuid().is_root() {
@@ -95,43 +113,56 @@ pub fn serve(request: &Request, on_ready: impl FnOnce(&Path)) -> Result<(), Moun
             passing,
         },
     )
-    .map_err(failed(source.display()))?;
+    .map_err(|errno| MountError(format!("{}: {errno}{}", source.display(), hint(errno))))?;
 
     // Before any thread: all of them inherit the mask, and the signals reach the one that waits for them.
-    let mut ending = SigSet::empty();
-    for signal in ENDING {
-        ending.add(signal);
-    }
-    ending.thread_block().map_err(failed("blocking signals"))?;
+    let signals = ending_signals(ground);
+    signals.thread_block().map_err(failed("blocking signals"))?;
 
     let (mounting, device) =
         Mounting::new(&source, &point, options).map_err(failed(point.display()))?;
-    let mounting = Arc::new(mounting);
+    let ending = Arc::new(Ending {
+        mounting,
+        ground,
+        signal: Mutex::new(None),
+    });
     let outcome = run(
         (tree, passthrough),
         device,
-        &mounting,
-        ending,
+        &ending,
+        signals,
         options,
         || {
-            on_ready(&point);
+            tell_manager(ground, &[NotifyState::Ready]);
+            if let Some(sink) = sink {
+                sink::switch_to(sink);
+                log::info!(target: MOUNT, "serving {} at {} (pcapzst {})", source.display(), point.display(), env!("CARGO_PKG_VERSION"));
+            }
+            on_ready(&point)
         },
     );
     if outcome.is_err() {
         // The first error is the one to tell.
-        let _ = mounting.unmount();
+        let _ = ending.mounting.unmount();
     }
     engine.finish(KEEPING);
-    outcome.map_err(failed(point.display()))
+    let outcome = outcome.map_err(failed(point.display()));
+    match &outcome {
+        Ok(()) => ending.log_end(),
+        // Else whoever started it is told.
+        Err(error) if !sink::is_stderr() => log::error!(target: MOUNT, "{error}"),
+        Err(_) => {}
+    }
+    outcome
 }
 
 fn run(
     (tree, passthrough): (Tree, Passthrough),
     device: std::os::fd::OwnedFd,
-    mounting: &Arc<Mounting>,
-    ending: SigSet,
+    ending: &Arc<Ending>,
+    signals: SigSet,
     options: &MountOptions,
-    on_ready: impl FnOnce(),
+    on_ready: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<()> {
     let acl = match options.access {
         Access::Owner => SessionACL::Owner,
@@ -156,20 +187,20 @@ fn run(
     let _ = notifier.set(session.notifier());
     let session = session.spawn()?;
 
-    let for_signals = Arc::clone(mounting);
+    let for_signals = Arc::clone(ending);
     thread::Builder::new()
         .name("pcapzst-signal".to_owned())
-        .spawn(move || end_on_signal(&for_signals, ending))?;
+        .spawn(move || for_signals.await_signals(signals))?;
     // The first request of all: what the caller is told is that the mount answers, not that it should.
-    mounting.point().metadata()?;
-    mounting.raise_readahead();
-    on_ready();
+    ending.mounting.point().metadata()?;
+    ending.mounting.raise_readahead();
+    on_ready()?;
     match session.join() {
         // A request that the kernel was handing over while the mount went away. With the mount still in its place the
         // connection was cut by somebody.
         Err(error)
             if error.raw_os_error() == Some(libc::ECONNABORTED)
-                && matches!(mounting.unmount(), Ok(None)) =>
+                && matches!(ending.mounting.unmount(), Ok(None)) =>
         {
             Ok(())
         }
@@ -177,148 +208,103 @@ fn run(
     }
 }
 
-/// Unmounts at each ending signal. The session ends by itself once the last handle is closed.
-fn end_on_signal(mounting: &Mounting, ending: SigSet) {
-    while let Ok(signal) = ending.wait() {
-        match mounting.unmount() {
-            Ok(Some(Unmounted::Detached)) => {
-                log::warn!("{signal}: unmounted; open files are served until they are closed");
-            }
-            Ok(_) => log::info!("{signal}: unmounted"),
-            Err(error) => log::error!("{signal}: unmounting: {error}"),
+/// What an error means that comes of how this program was started.
+fn hint(errno: Errno) -> &'static str {
+    match errno {
+        Errno::ENOSYS => {
+            " (openat2 is missing: Linux before 5.6, or a filter of system calls, such as RestrictSUIDSGID= of systemd)"
         }
+        _ => "",
     }
 }
 
-/// Mounts in a new process that goes on serving; returns once the mount answers.
-///
-/// # Errors
-/// The child's error, in its words.
-pub fn serve_in_background(request: &Request) -> Result<(), MountError> {
-    // Before the daemon leaves the folder that relative paths start from.
-    let (source, point) = checked_paths(request)?;
-    let request = &Request {
-        source,
-        point,
-        options: request.options.clone(),
-    };
-    let (reader, writer) = nix::unistd::pipe2(OFlag::O_CLOEXEC).map_err(failed("pipe"))?;
-    match fork_single_threaded().map_err(failed("fork"))? {
-        Forked::Parent => {
-            drop(writer);
-            await_child(File::from(reader))
-        }
-        Forked::Child => {
-            drop(reader);
-            let mut report = File::from(writer);
-            close_inherited(&report);
-            let outcome = detach_from_terminal()
-                .map_err(failed("setsid"))
-                .and_then(|()| serve(request, |_| tell_ready(&mut report)));
-            let code = match outcome {
-                Ok(()) => 0,
-                Err(error) => {
-                    // Nobody reads this if the mount was ready before; then the log has it.
-                    let _ = write!(report, "{error}");
-                    1
+/// The end of a mount: by a signal, or from outside.
+struct Ending {
+    mounting: Mounting,
+    ground: Ground,
+    /// The first that came.
+    signal: Mutex<Option<Signal>>,
+}
+
+impl Ending {
+    /// Unmounts at each ending signal. The session ends by itself once the last handle is closed.
+    fn await_signals(&self, signals: SigSet) {
+        let point = self.mounting.point().display();
+        while let Ok(signal) = signals.wait() {
+            lock(&self.signal).get_or_insert(signal);
+            tell_manager(self.ground, &[NotifyState::Stopping]);
+            match self.mounting.unmount() {
+                Ok(Some(Unmounted::Detached)) => {
+                    let words = "open files are served until they are closed";
+                    tell_manager(self.ground, &[NotifyState::Status(words)]);
+                    log::warn!(target: MOUNT, "{signal}: {point} is unmounted; {words}");
                 }
-            };
-            std::process::exit(code);
+                // What is told when the session ends, or was told when it was detached.
+                Ok(_) => {}
+                Err(error) => log::error!(target: MOUNT, "{signal}: unmounting {point}: {error}"),
+            }
+        }
+    }
+
+    fn log_end(&self) {
+        tell_manager(self.ground, &[NotifyState::Stopping]);
+        let point = self.mounting.point().display();
+        match *lock(&self.signal) {
+            Some(signal) => log::info!(target: MOUNT, "{point} is unmounted: {signal}"),
+            None => log::info!(target: MOUNT, "{point} is unmounted: from outside"),
         }
     }
 }
 
-/// What the child sends once it serves. An error's text never starts with NUL.
-const READY: u8 = 0;
-
-fn await_child(mut report: File) -> Result<(), MountError> {
-    let mut message = Vec::new();
-    report
-        .read_to_end(&mut message)
-        .map_err(failed("waiting for the daemon"))?;
-    match message.first() {
-        Some(&READY) => Ok(()),
-        Some(_) => Err(MountError(String::from_utf8_lossy(&message).into_owned())),
-        None => Err(MountError(
-            "the daemon ended before it served the mount".to_owned(),
-        )),
+/// Tells the service manager, if one started this program and wants to know (`NOTIFY_SOCKET`, `sd_notify(3)`).
+fn tell_manager(ground: Ground, states: &[NotifyState<'_>]) {
+    if ground == Ground::Fore
+        && let Err(error) = sd_notify::notify(states)
+    {
+        log::warn!("NOTIFY_SOCKET: {error}");
     }
 }
 
-fn detach_from_terminal() -> io::Result<()> {
-    nix::unistd::setsid()?;
-    // The daemon must not keep the folder it was started in from being unmounted.
-    nix::unistd::chdir("/")?;
-    Ok(())
-}
-
-/// Lets the caller go: it waits for the pipe's end, and `$(…)` for that of the standard streams.
-fn tell_ready(report: &mut File) {
-    let outcome = (|| {
-        let null = dev_null()?;
-        nix::unistd::dup2_stdin(&null)?;
-        nix::unistd::dup2_stdout(&null)?;
-        nix::unistd::dup2_stderr(&null)?;
-        report.write_all(&[READY])?;
-        // The pipe's last writer becomes /dev/null; `report` itself lives on until the session ends.
-        *report = null;
-        io::Result::Ok(())
-    })();
-    if let Err(error) = outcome {
-        log::error!("telling the caller: {error}");
-    }
-}
-
-/// The paths, absolute and without links, if one may be mounted on the other.
-fn checked_paths(request: &Request) -> Result<(PathBuf, PathBuf), MountError> {
-    let (given_source, given_point) = (&request.source, &request.point);
-    let source = given_source
-        .canonicalize()
-        .map_err(failed(given_source.display()))?;
-    let point = given_point
-        .canonicalize()
-        .and_then(|point| point.metadata().map(|_| point))
-        .map_err(|error| {
-            let hint = if error.raw_os_error() == Some(libc::ENOTCONN) {
-                format!(
-                    " (a dead mount is there: run `pcapzst umount {}`, then mount again)",
-                    given_point.display()
-                )
-            } else {
-                String::new()
-            };
-            MountError(format!("{}: {error}{hint}", given_point.display()))
-        })?;
-    for folder in [&source, &point] {
-        if !folder.is_dir() {
-            return Err(MountError(format!("{}: not a folder", folder.display())));
+/// Where the log goes once the mount answers, where that is not standard error.
+fn sink_of(
+    options: &MountOptions,
+    ground: Ground,
+    source: &Path,
+    point: &Path,
+) -> Result<Option<Sink>, MountError> {
+    match (&options.log_file, ground) {
+        (Some(path), _) => {
+            let file = log_file::open(path, source, point).map_err(MountError)?;
+            Ok(Some(Sink::File(file)))
         }
+        (None, Ground::Back) => Ok(Some(Sink::syslog().map_err(failed("syslog"))?)),
+        (None, Ground::Fore) => Ok(None),
     }
-    let overlap = if is_same(&source, &point) {
-        Some("is the source folder itself")
-    } else if is_above(&source, &point) {
-        Some("lies inside the source folder")
-    } else if is_above(&point, &source) {
-        Some("lies above the source folder")
-    } else {
-        None
+}
+
+/// The signals that end a mount. Of those that end a terminal's programs, one in the foreground leaves out what it was
+/// started to ignore, as nohup(1) does: blocked and waited for, it would come in all the same.
+fn ending_signals(ground: Ground) -> SigSet {
+    let ignored = match ground {
+        Ground::Fore => ignored_signals(),
+        Ground::Back => 0,
     };
-    if let Some(overlap) = overlap {
-        return Err(MountError(format!(
-            "{}: the mount point {overlap}, {}: mounted there, it would hide or contain itself",
-            point.display(),
-            source.display()
-        )));
+    let mut signals = SigSet::empty();
+    for signal in ENDING {
+        let bit = 1_u64 << (signal as i32 - 1);
+        if signal == Signal::SIGTERM || ignored & bit == 0 {
+            signals.add(signal);
+        }
     }
-    match mountinfo::at(&point) {
-        Ok(Some(mount)) if mount.fstype == FSTYPE => Err(MountError(format!(
-            "{}: a pcapzst mount is there already (end it with `pcapzst umount {}`)",
-            point.display(),
-            point.display()
-        ))),
-        Ok(_) => Ok((source, point)),
-        Err(error) => Err(failed("/proc/self/mountinfo")(error)),
-    }
+    signals
+}
+
+/// The mask of `SigIgn` (`proc_pid_status(5)`); none where that cannot be read.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or_default()
 }
 
 /// Raises the soft limit of open files to the hard one; the limit then.

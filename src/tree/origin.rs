@@ -69,9 +69,11 @@ impl Origin {
     /// The source folder behind `path`, held open from now on.
     pub fn open(path: &Path) -> Result<Self, Errno> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        Ok(Self {
-            root: nix::fcntl::open(path, flags, Mode::empty())?,
-        })
+        let root = nix::fcntl::open(path, flags, Mode::empty())?;
+        let origin = Self { root };
+        // Where openat2 is not to be had, nothing could be read: that shows here, not at each look.
+        origin.resolve(Path::new("."), OFlag::O_PATH | OFlag::O_DIRECTORY)?;
+        Ok(origin)
     }
 
     /// What the file at `path`, relative to SOURCE, is. Links are followed; nothing is opened.

@@ -11,6 +11,7 @@
     reason = "each test file uses its own part of this module, and a failed step of a test is a panic"
 )]
 
+pub mod apart;
 pub mod day;
 pub mod frames;
 pub mod growth;

@@ -1,0 +1,94 @@
+//! SOURCE and mount point, checked before anything is mounted.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::folder::{is_above, is_same};
+use super::mountinfo::{self, FSTYPE};
+use super::mounting::unmount_only;
+use super::session::{MountError, Request, failed};
+
+/// The paths, absolute and without links, if one may be mounted on the other. A dead mount of ours at the mount point is
+/// taken away.
+pub(super) fn checked_paths(request: &Request) -> Result<(PathBuf, PathBuf), MountError> {
+    let (given_source, given_point) = (&request.source, &request.point);
+    let source = given_source
+        .canonicalize()
+        .map_err(failed(given_source.display()))?;
+    clear_the_dead(given_point)?;
+    let point = given_point
+        .canonicalize()
+        .map_err(failed(given_point.display()))?;
+    for folder in [&source, &point] {
+        if !folder.is_dir() {
+            return Err(MountError::new(format!(
+                "{}: not a folder",
+                folder.display()
+            )));
+        }
+    }
+    let overlap = if is_same(&source, &point) {
+        Some("is the source folder itself")
+    } else if is_above(&source, &point) {
+        Some("lies inside the source folder")
+    } else if is_above(&point, &source) {
+        Some("lies above the source folder")
+    } else {
+        None
+    };
+    if let Some(overlap) = overlap {
+        return Err(MountError::new(format!(
+            "{}: the mount point {overlap}, {}: mounted there, it would hide or contain itself",
+            point.display(),
+            source.display()
+        )));
+    }
+    match mountinfo::at(&point) {
+        Ok(Some(mount)) if mount.fstype == FSTYPE => Err(MountError::new(format!(
+            "{}: a pcapzst mount is there already (end it with `pcapzst umount {}`)",
+            point.display(),
+            point.display()
+        ))),
+        Ok(_) => Ok((source, point)),
+        Err(error) => Err(failed("/proc/self/mountinfo")(error)),
+    }
+}
+
+/// Takes away the mounts of ours at `given` whose daemon is dead: whoever starts a mount again, by hand, at boot or as a
+/// restarted service, need not clean up first. Nobody can use them any more, so nothing is lost with them.
+fn clear_the_dead(given: &Path) -> Result<(), MountError> {
+    let failed = || failed(given.display());
+    let Ok(point) = mountinfo::without_asking_it(given) else {
+        // It is not there, which the next step tells.
+        return Ok(());
+    };
+    loop {
+        let mount = mountinfo::at(&point).map_err(failed())?;
+        match (point.metadata(), mount) {
+            (Err(error), Some(mount)) if error.raw_os_error() == Some(libc::ENOTCONN) => {
+                if mount.fstype != FSTYPE {
+                    return Err(MountError::new(format!(
+                        "{}: {error} (a dead mount of type {} is there: run `umount {}`, then mount again)",
+                        given.display(),
+                        mount.fstype,
+                        given.display()
+                    )));
+                }
+                unmount_only(&point, &mount.device).map_err(|why: io::Error| {
+                    MountError::new(format!(
+                        "{}: {error} (a dead mount is there, and cannot be taken away: {why}; run `pcapzst umount {}` as \
+                         the user who made it or as root, then mount again)",
+                        given.display(),
+                        given.display()
+                    ))
+                })?;
+                log::warn!(
+                    "{}: a dead mount was there, and is taken away",
+                    given.display()
+                );
+            }
+            (Err(error), _) => return Err(failed()(error)),
+            (Ok(_), _) => return Ok(()),
+        }
+    }
+}

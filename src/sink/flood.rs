@@ -1,0 +1,89 @@
+//! A bound on the number of log lines: so many at once, then so many in a time.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Lines at once. Each capture's fault is one line, and a day with a thousand bad captures is told in full.
+const BURST: u32 = 1000;
+/// After that, one line in this time: a megabyte or two in a day.
+const PACE: Duration = Duration::from_secs(10);
+
+/// Counts lines against the bound.
+#[derive(Debug)]
+pub(super) struct Flood(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    /// Lines that may still come at once.
+    left: u32,
+    /// When one was last added to those; `None` before the first line.
+    added: Option<Instant>,
+    /// Lines left out since the last one that was allowed.
+    missing: u64,
+}
+
+impl Flood {
+    pub(super) const fn new() -> Self {
+        Self(Mutex::new(State {
+            left: BURST,
+            added: None,
+            missing: 0,
+        }))
+    }
+
+    /// Whether a line may be written `now`, and if so, how many before it were not.
+    pub(super) fn allows(&self, now: Instant) -> Option<u64> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let added = *state.added.get_or_insert(now);
+        let due = now.saturating_duration_since(added).as_secs() / PACE.as_secs();
+        let due = u32::try_from(due).unwrap_or(BURST).min(BURST);
+        if due > 0 {
+            state.left = state.left.saturating_add(due).min(BURST);
+            state.added = Some(added + PACE * due);
+        }
+        match state.left.checked_sub(1) {
+            Some(left) => {
+                state.left = left;
+                Some(std::mem::take(&mut state.missing))
+            }
+            None => {
+                state.missing += 1;
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_cut_and_counted_and_a_trickle_goes_on() {
+        let flood = Flood::new();
+        let start = Instant::now();
+        for number in 0..BURST {
+            assert_eq!(flood.allows(start), Some(0), "{number}");
+        }
+        for _ in 0..5000 {
+            assert_eq!(flood.allows(start), None);
+        }
+        assert_eq!(flood.allows(start + PACE), Some(5000));
+        assert_eq!(flood.allows(start + PACE), None);
+        assert_eq!(flood.allows(start + PACE * 3), Some(1));
+        assert_eq!(flood.allows(start + PACE * 3), Some(0));
+        assert_eq!(flood.allows(start + PACE * 3), None);
+    }
+
+    #[test]
+    fn after_a_long_silence_as_much_comes_at_once_as_at_first() {
+        let flood = Flood::new();
+        let start = Instant::now();
+        while flood.allows(start).is_some() {}
+        let later = start + PACE * 100_000;
+        let allowed = (0..BURST + 10)
+            .filter(|_| flood.allows(later).is_some())
+            .count();
+        assert_eq!(allowed, BURST as usize);
+    }
+}
