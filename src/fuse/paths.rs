@@ -3,6 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+use nix::sys::statfs::statfs;
+
 use super::folder::{is_above, is_same};
 use super::mountinfo::{self, FSTYPE};
 use super::mounting::unmount_only;
@@ -64,31 +67,26 @@ fn clear_the_dead(given: &Path) -> Result<(), MountError> {
     };
     loop {
         let mount = mountinfo::at(&point).map_err(failed())?;
-        match (point.metadata(), mount) {
-            (Err(error), Some(mount)) if error.raw_os_error() == Some(libc::ENOTCONN) => {
-                if mount.fstype != FSTYPE {
-                    return Err(MountError::new(format!(
-                        "{}: {error} (a dead mount of type {} is there: run `umount {}`, then mount again)",
-                        given.display(),
-                        mount.fstype,
-                        given.display()
-                    )));
-                }
-                unmount_only(&point, &mount.device).map_err(|why: io::Error| {
-                    MountError::new(format!(
-                        "{}: {error} (a dead mount is there, and cannot be taken away: {why}; run `pcapzst umount {}` as \
-                         the user who made it or as root, then mount again)",
-                        given.display(),
-                        given.display()
-                    ))
-                })?;
-                log::warn!(
-                    "{}: a dead mount was there, and is taken away",
-                    given.display()
-                );
-            }
-            (Err(error), _) => return Err(failed()(error)),
-            (Ok(_), _) => return Ok(()),
+        let Some(mount) = mount.filter(|mount| mount.fstype.starts_with("fuse")) else {
+            return Ok(());
+        };
+        // Asked of the mount itself: the kernel may keep a dead mount's attributes for a moment.
+        let Err(error @ Errno::ENOTCONN) = statfs(&point) else {
+            return Ok(());
+        };
+        let shown = given.display();
+        if mount.fstype != FSTYPE {
+            let kind = mount.fstype;
+            return Err(MountError::new(format!(
+                "{shown}: {error} (a dead mount of type {kind} is there: run `umount {shown}`, then mount again)"
+            )));
         }
+        unmount_only(&point, &mount.device).map_err(|why: io::Error| {
+            MountError::new(format!(
+                "{shown}: {error} (a dead mount is there, and cannot be taken away: {why}; run `pcapzst umount {shown}` \
+                 as the user who made it or as root, then mount again)"
+            ))
+        })?;
+        log::warn!("{shown}: a dead mount was there, and is taken away");
     }
 }

@@ -236,8 +236,8 @@ impl Ending {
             match self.mounting.unmount() {
                 Ok(Some(Unmounted::Detached)) => {
                     let words = "open files are served until they are closed";
-                    tell_manager(self.ground, &[NotifyState::Status(words)]);
                     log::warn!(target: MOUNT, "{signal}: {point} is unmounted; {words}");
+                    tell_manager(self.ground, &[NotifyState::Status(words)]);
                 }
                 // What is told when the session ends, or was told when it was detached.
                 Ok(_) => {}
@@ -247,11 +247,13 @@ impl Ending {
     }
 
     fn log_end(&self) {
-        tell_manager(self.ground, &[NotifyState::Stopping]);
         let point = self.mounting.point().display();
-        match *lock(&self.signal) {
-            Some(signal) => log::info!(target: MOUNT, "{point} is unmounted: {signal}"),
-            None => log::info!(target: MOUNT, "{point} is unmounted: from outside"),
+        let signal = *lock(&self.signal);
+        if let Some(signal) = signal {
+            log::info!(target: MOUNT, "{point} is unmounted: {signal}");
+        } else {
+            tell_manager(self.ground, &[NotifyState::Stopping]);
+            log::info!(target: MOUNT, "{point} is unmounted: from outside");
         }
     }
 }

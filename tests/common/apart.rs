@@ -84,4 +84,13 @@ impl Syslog {
             }
         }
     }
+
+    /// The number of lines that wait to be read.
+    pub fn lines_so_far(&self) -> usize {
+        self.socket.set_nonblocking(true).unwrap();
+        let mut buffer = [0];
+        (0..)
+            .take_while(|_| self.socket.recv(&mut buffer).is_ok())
+            .count()
+    }
 }

@@ -245,20 +245,37 @@ fn entry_of(table: &str, mnt: &Path) -> Option<Entry> {
     })
 }
 
-/// Waits until nothing is mounted on a path; the kernel tells each change of the table (proc(5), /proc/mounts).
+/// Waits until nothing is mounted on a path.
 #[track_caller]
 pub fn wait_until_unmounted(mnt: &Path) {
+    wait_until(mnt, false);
+}
+
+/// Waits until something is mounted on a path.
+#[track_caller]
+pub fn wait_until_mounted(mnt: &Path) {
+    wait_until(mnt, true);
+}
+
+/// The kernel tells each change of the table (proc(5), /proc/mounts).
+#[track_caller]
+fn wait_until(mnt: &Path, is_mounted: bool) {
     let mut file = File::open("/proc/self/mounts").unwrap();
     loop {
         let mut table = String::new();
         file.rewind().unwrap();
         file.read_to_string(&mut table).unwrap();
-        if entry_of(&table, mnt).is_none() {
+        if entry_of(&table, mnt).is_some() == is_mounted {
             return;
         }
         let mut wanted = [PollFd::new(file.as_fd(), PollFlags::POLLPRI)];
         let changed = poll(&mut wanted, PollTimeout::from(20_000_u16)).unwrap();
-        assert_ne!(changed, 0, "{} stays mounted", mnt.display());
+        assert_ne!(
+            changed,
+            0,
+            "{}: no change to mounted: {is_mounted}",
+            mnt.display()
+        );
     }
 }
 
