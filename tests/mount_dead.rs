@@ -13,7 +13,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -319,31 +319,72 @@ fn all_dead_mounts_on_one_point_give_way_to_the_next() {
     assert!(!is_mounted(lower.path()));
 }
 
+/// The program where a user that is nobody special can run it; `day` is opened up for that user. What stands in a folder
+/// of the test's own can be reached by nobody else.
+fn for_anybody(day: &Day) -> tempfile::TempDir {
+    let folder = scratch();
+    fs::copy(env!("CARGO_BIN_EXE_pcapzst"), folder.path().join("pcapzst")).unwrap();
+    for opened in [folder.path(), day.path()] {
+        fs::set_permissions(opened, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    folder
+}
+
 #[test]
 fn somebody_elses_dead_mount_stays_and_the_command_for_its_owner_is_told() {
     let (day, _) = day();
+    let program = for_anybody(&day);
     let dead = dead_mount("fuse.pcapzst", ",allow_other");
-    // What stands in a folder of the test's own can be reached by nobody else.
-    let program = scratch();
-    let copy: PathBuf = program.path().join("pcapzst");
-    fs::copy(env!("CARGO_BIN_EXE_pcapzst"), &copy).unwrap();
-    let open_up =
-        |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-    open_up(program.path());
-    open_up(day.path());
     let mut command = tool("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
     command
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
-        .arg(&copy);
-    command
-        .args(["mount", "-o", "no_index"])
-        .arg(day.source())
-        .arg(dead.path());
-    let ran = run(&mut command).exits(1);
-    let way = format!(
-        "run `pcapzst umount {}` as the user who made it or as root",
-        dead.path().display()
-    );
+        .arg(program.path().join("pcapzst"))
+        .args(["mount", "-o", "no_index"]);
+    let ran = run(command.arg(day.source()).arg(dead.path())).exits(1);
+    let shown = dead.path().display();
+    let way = format!("run `pcapzst umount {shown}` as the user who made it or as root");
     assert!(ran.stderr.contains(&way), "{}", ran.stderr);
     assert!(is_dead(dead.path()));
+}
+
+/// A mount by a user through fusermount3, killed, and made again. `$1` is the program's folder, `$2` SOURCE, `$3` the point.
+const BY_A_USER: &str = r#"
+    # With the rights that udev gives it.
+    mkdir "$1/dev"
+    mount -t tmpfs -o mode=755 tmpfs "$1/dev"
+    mknod -m 666 "$1/dev/fuse" c 10 229
+    mount --bind "$1/dev/fuse" /dev/fuse
+    trap 'umount -l "$3" 2>/dev/null || :' EXIT
+    nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups -- "$@"; }
+    nobody "$1/pcapzst" mount -o no_index "$2" "$3"
+    kill -9 "$(pgrep -u 65534 -f -- "$3")"
+    while nobody stat -f "$3" >/dev/null 2>&1; do :; done
+    nobody "$1/pcapzst" mount -o no_index "$2" "$3"
+    nobody ls "$3"
+    pid=$(pgrep -u 65534 -f -- "$3")
+    kill "$pid"
+    while grep -q " $3 " /proc/self/mounts; do :; done
+    # One mount, not two; and one that is ended by hand.
+    nobody "$1/pcapzst" mount -o no_index "$2" "$3"
+    nobody "$1/pcapzst" umount "$3"
+    ! grep -q " $3 " /proc/self/mounts
+"#;
+
+#[test]
+fn a_users_own_dead_mount_gives_way_and_so_does_a_users_mount_at_its_end() {
+    let (day, _) = day();
+    let (program, point) = (for_anybody(&day), Point::new());
+    std::os::unix::fs::chown(point.path(), Some(65534), Some(65534)).unwrap();
+    let mut command = common::apart::apart(BY_A_USER);
+    command
+        .arg(program.path())
+        .arg(day.source())
+        .arg(point.path());
+    let ran = run(&mut command).ok();
+    assert_eq!(ran.text(), "a.pcap\n");
+    let told = format!(
+        "pcapzst: {}: a dead mount was there, and is taken away\n",
+        point.path().display()
+    );
+    assert_eq!(ran.stderr, told);
 }

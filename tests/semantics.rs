@@ -171,6 +171,55 @@ const QUOTED: &str = r"
 - [S48] What else is mounted on the same path afterwards is left alone.
     mount_life.rs: another_mount_on_the_path_survives_the_programs_end
     mount_life.rs: a_signal_after_an_external_unmount_leaves_another_mount_alone
+- [S66] The program of a mount in the background has a session of its own, no terminal, `/` as its folder and /dev/null as its standard streams before the command returns: what becomes of the caller's terminal, session or pipes does not reach it.
+    mount_terminal.rs: a_terminal_that_is_gone_at_once_leaves_the_mount
+    mount_terminal.rs: a_group_that_gets_sighup_or_sigint_right_behind_the_command_leaves_the_mount
+    mount_life.rs: a_command_substitution_round_a_background_mount_returns
+- [S67] When the caller is interrupted or killed before the mount answers, there is no mount and no program.
+    mount_terminal.rs: an_interrupt_while_the_caller_waits_leaves_no_mount_and_no_program
+    mount_terminal.rs: a_caller_that_was_killed_while_it_waited_leaves_no_mount_behind
+- [S68] A mount in the foreground goes on at a SIGHUP or SIGINT that it was started to ignore (`nohup`, a script's `&`); one in the background never does.
+    mount_terminal.rs: with_nohup_a_hangup_leaves_a_mount_in_the_foreground
+    mount_terminal.rs: any_of_the_three_signals_ends_a_mount_in_the_background_whatever_its_caller_ignored
+- [S69] So it is with a program that stands in the mount, and with a bind mount of it, which is served until that is unmounted, too.
+    mount_terminal.rs: whoever_stands_in_the_mount_does_not_hold_it_there
+    mount_dead.rs: a_bind_mount_is_served_after_the_mounts_end_and_dead_after_a_kill
+- [S70] `mount` on a point where a dead pcapzst mount is takes that away first, with those under it that are dead as well, and says so; a bind mount of it elsewhere stays, and is no hindrance.
+    mount_dead.rs: readers_of_a_killed_mount_get_an_error_and_the_next_mount_takes_its_place
+    mount_dead.rs: all_dead_mounts_on_one_point_give_way_to_the_next
+    mount_dead.rs: a_bind_mount_of_a_dead_mount_does_not_keep_the_point_dead
+- [S71] A dead mount of another type, and one that the caller may not unmount, is left there; the message names the command that takes it away.
+    mount_dead.rs: a_dead_mount_of_another_file_system_stays_and_the_way_out_is_told
+    mount_dead.rs: somebody_elses_dead_mount_stays_and_the_command_for_its_owner_is_told
+- [S72] The type may be `pcapzst` or `fuse.pcapzst`; the mount table shows `fuse.pcapzst`. Neither PATH nor HOME is needed.
+    mount_helper.rs: mount_finds_the_program_as_mount_pcapzst
+    mount_helper.rs: mount_finds_the_program_for_the_type_that_the_mount_table_shows
+    mount_helper.rs: neither_path_nor_home_is_needed
+- [S73] An automounter that starts the command in its own process group, as systemd and automount(8) do, gets its mount, and whoever looked at the point meanwhile sees it.
+    mount_helper.rs: an_automounter_gets_its_mount_and_whoever_looked_sees_it
+- [S74] Words of fstab(5), mount(8) and systemd are accepted and ignored. A comma within double quotes parts no options. SELinux labels (`context=` and its like) go to the kernel where there is SELinux, and are left out where there is none.
+    mount_helper.rs: mount_finds_the_program_as_mount_pcapzst
+    mount_helper.rs: labels_are_left_out_where_there_is_no_selinux
+    mount_options.rs: the_words_of_fstab_are_accepted
+- [S75] With NOTIFY_SOCKET set, a mount in the foreground sends `READY=1` once it answers, and `STOPPING=1` once its end has begun.
+    mount_systemd.rs: the_services_command_serves_what_is_roots_is_killed_comes_back_and_ends_well
+    mount_systemd.rs: an_unmount_from_outside_is_told_to_the_manager_and_no_failure
+- [S76] Until the mount answers, all of it goes to stderr. From then on it goes to stderr in the foreground, and to syslog (facility daemon, tag `pcapzst[PID]`, the level as priority) in the background.
+    mount_log.rs: a_background_mount_logs_to_syslog
+    mount_log.rs: in_the_foreground_the_log_is_on_stderr_or_in_the_file
+    mount_dead.rs: readers_of_a_killed_mount_get_an_error_and_the_next_mount_takes_its_place
+- [S77] With `--log-file FILE`, or `-o log_file=FILE`, it goes to that file instead: appended, each line with time (UTC) and level. The file is made with mode 0640, or less by the umask.
+    mount_log.rs: a_log_file_holds_a_mounts_life_in_the_background
+    mount_log.rs: a_log_file_is_appended_to_and_may_be_cut
+    mount_log.rs: a_relative_log_file_is_where_the_command_was_given
+- [S78] A log file that lies in SOURCE or in the mount point, or cannot be opened, ends the mount with exit code 1, and nothing is made there.
+    mount_log.rs: a_log_file_that_cannot_be_ends_the_mount_and_nothing_is_made
+- [S79] A line is one line: control characters, as names may hold them, are written as escapes.
+    mount_log.rs: a_captures_name_forges_no_line
+- [S80] A thousand lines may come at once, and then one in ten seconds; how many were left out is told. A line about the mount's start or end always comes.
+    mount_log.rs: a_day_of_bad_captures_does_not_fill_the_disk_however_often_it_is_listed
+- [S81] A logger that is slow or does not read holds up no request: lines that it does not take are lost.
+    mount_log.rs: a_logger_that_does_not_read_holds_up_nobody
 - [S49] Of several files the worst exit code wins, in the order 2, 1, 6, 4, 3, 5, 0.
     facts/command.rs: of_several_files_the_worst_exit_code_wins
 - [S50] `zstd -dc` of what `pack` made of a whole capture is that capture, byte for byte.
