@@ -13,6 +13,7 @@ pub mod cli;
 pub mod format;
 pub mod fuse;
 mod lane;
+mod plain;
 mod sink;
 mod sys;
 pub mod tree;

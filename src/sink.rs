@@ -4,19 +4,19 @@
 //! their number has a bound ([`flood`]): no client and no capture fills the disk through the log.
 
 mod flood;
-mod line;
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::net::UnixDatagram;
 use std::panic::{self, PanicHookInfo};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Instant, SystemTime};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
 use flood::Flood;
-use line::{one_line, utc};
+
+use crate::plain::Plain;
 
 /// The target of lines about a mount's own life: its start and its end.
 pub(crate) const MOUNT: &str = "pcapzst::mount";
@@ -67,7 +67,8 @@ impl Sink {
             }
             // In one call, so that lines of two threads do not mix.
             Self::File(file) => {
-                let now = utc(SystemTime::now());
+                // A clock before 1970 has no such form.
+                let now = humantime::format_rfc3339_millis(SystemTime::now().max(UNIX_EPOCH));
                 let mut file: &File = file;
                 file.write_all(format!("{now} {level} {text}\n").as_bytes())
             }
@@ -154,7 +155,7 @@ impl Log for Logger {
                 ),
             }
         }
-        write(record.level(), &one_line(&record.args().to_string()));
+        write(record.level(), &Plain(record.args()).to_string());
     }
 
     fn flush(&self) {}

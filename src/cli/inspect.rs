@@ -12,6 +12,7 @@ use super::input::Input;
 use crate::capture::report::Verdict;
 use crate::capture::{Engine, Facts, Progress};
 use crate::format::pcap::GlobalHeader;
+use crate::plain::Plain;
 
 /// Prints what each file is.
 pub(super) fn inspect(args: &Inspect) -> Exit {
@@ -103,8 +104,8 @@ fn print_json(input: &Input, facts: &Facts, with_frames: bool) -> io::Result<()>
 
 fn print_text(input: &Input, facts: &Facts, with_frames: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{}", input.path.display())?;
-    let mut line = |label: &str, value: &str| writeln!(out, "  {label:14}{value}");
+    writeln!(out, "{}", Plain(input.path.display()))?;
+    let mut line = |label: &str, value: &str| writeln!(out, "  {label:14}{}", Plain(value));
     line("logical name", &input.logical_name)?;
     line("form", input.source.form().as_str())?;
     line("state", facts.state.as_str())?;

@@ -13,6 +13,7 @@ mod status;
 mod verify;
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ use args::{Args, Command};
 use exit::Exit;
 use mount::Called;
 
+use crate::plain::Plain;
 use crate::sink;
 
 /// Runs the command in `arguments`, the program's own name first.
@@ -59,12 +61,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Tells on stderr what went wrong with `path`.
-fn complain(path: &Path, problem: impl std::fmt::Display) {
+fn complain(path: &Path, problem: impl Display) {
     say(format_args!("{}: {problem}", path.display()));
 }
 
-/// Talks on stderr.
-fn say(words: impl std::fmt::Display) {
+/// Says something on stderr, on one line.
+fn say(what: impl Display) {
     // Nobody may listen any more, which is no reason to panic.
-    let _ = writeln!(io::stderr(), "pcapzst: {words}");
+    let _ = writeln!(io::stderr(), "pcapzst: {}", Plain(what));
 }

@@ -16,7 +16,7 @@ use nix::sys::signal::{SigSet, Signal};
 use super::args::Pack;
 use super::exit::Exit;
 use super::feed::{Ending, PIECES, Stopper, fill, read_file, read_in_background};
-use super::{complain, progress};
+use super::{complain, progress, say};
 use crate::capture::writer::{Existing, Options, Writer, Written, partial_path};
 use crate::capture::{Error, Form, Progress};
 use crate::tree::name::Naming;
@@ -30,7 +30,7 @@ pub(super) fn pack(args: &Pack) -> Exit {
     signals.add(Signal::SIGTERM);
     // Before any thread, so that all of them leave the signals to the one that waits.
     if let Err(errno) = signals.thread_block() {
-        eprintln!("pcapzst: blocking signals: {errno}");
+        say(format_args!("blocking signals: {errno}"));
         return Exit::Failed;
     }
     let stopper = Stopper::default();
@@ -78,13 +78,13 @@ fn report(input: &Path, out: &Path, args: &Pack, written: Written, ending: Endin
         complain(input, format!("stopped by a signal; {left}"));
         return Exit::Failed;
     }
-    eprintln!(
-        "pcapzst: {}: {} source bytes in {} frames, {} bytes on disk",
+    say(format_args!(
+        "{}: {} source bytes in {} frames, {} bytes on disk",
         out.display(),
         written.source_bytes,
         written.frames,
         written.physical_bytes
-    );
+    ));
     if written.cut_bytes == 0 {
         return Exit::Done;
     }

@@ -13,6 +13,7 @@ use super::inspect::describe;
 use super::{complain, progress};
 use crate::capture::report::{self, Verdict, Verification};
 use crate::capture::{Engine, Error};
+use crate::plain::Plain;
 use crate::tree::name::Naming;
 
 /// Checks each file, and each capture in each folder.
@@ -95,7 +96,7 @@ fn print_text(input: &Input, verification: &Verification) -> io::Result<()> {
         Verdict::Foreign => "not in this format",
         Verdict::Damaged => "damaged",
     };
-    let path = input.path.display();
+    let path = Plain(input.path.display());
     writeln!(
         out,
         "{path}: {verdict}: {} packets, {} source bytes, {} frames, {} torn bytes",
@@ -105,7 +106,7 @@ fn print_text(input: &Input, verification: &Verification) -> io::Result<()> {
         verification.facts.torn_bytes
     )?;
     for fault in &verification.faults {
-        writeln!(out, "{path}: {fault}")?;
+        writeln!(out, "{path}: {}", Plain(fault))?;
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ use fuser::{
 use super::loops::Loops;
 use super::passthrough::Passthrough;
 use super::reply::{errno, file_attr, fill, lifetime};
-use super::teller::Teller;
+use super::teller::{Teller, forget_attributes, refused};
 use super::vectored::Device;
 use crate::lane::{Lane, contain};
 use crate::tree::attr;
@@ -34,8 +34,6 @@ const LANE_THREADS: usize = 16;
 const MAX_BACKGROUND: u16 = 64;
 /// Names are always asked for: the file behind one may be renamed, replaced or gone the next moment.
 const ENTRY: Duration = Duration::ZERO;
-/// The offset with which `FUSE_NOTIFY_INVAL_INODE` takes attributes only: it waits for no page, so a read may send it.
-const NO_PAGES: i64 = -1;
 /// `NAME_MAX` of the mount.
 const NAME_LEN: u32 = 255;
 
@@ -173,11 +171,12 @@ impl Filesystem for Adapter {
             return reply.error(errno(&Failure::ReadOnly));
         }
         let passthrough = Arc::clone(&self.passthrough);
+        let refused = refused(&self.notifier, ino);
         self.on_names_of(ino, move |tree| match tree.open_file(ino.0) {
             Ok((handle, caching)) => {
                 passthrough.answer(tree, (ino, handle), caching, flags, reply);
             }
-            Err(failure) => reply.error(errno(&failure)),
+            Err(failure) => reply.error(refused(&failure)),
         });
     }
 
@@ -207,11 +206,8 @@ impl Filesystem for Adapter {
         let (device, unique) = (Arc::clone(&self.device), req.unique());
         let job = move || {
             let outcome = tree.read(fh.0, offset, size);
-            if tree.is_longer_than_told(fh.0)
-                && let Some(notifier) = notifier.get()
-                && let Err(error) = notifier.inval_inode(ino, NO_PAGES, 0)
-            {
-                log::warn!("forgetting attributes of inode {ino}: {error}");
+            if tree.is_longer_than_told(fh.0) {
+                forget_attributes(&notifier, ino);
             }
             match outcome {
                 Ok(pieces) => device.reply(unique, reply, &pieces),
@@ -312,10 +308,11 @@ impl Filesystem for Adapter {
             return reply.error(errno(&failure));
         }
         let (name, asker) = (name.to_owned(), Asker::with_uid(req.uid()));
+        let refused = refused(&self.notifier, ino);
         self.on_names_of(ino, move |tree| {
             let value = match tree.attribute(ino.0, &name, asker) {
                 Ok(value) => value,
-                Err(failure) => return reply.error(errno(&failure)),
+                Err(failure) => return reply.error(refused(&failure)),
             };
             match u32::try_from(value.len()) {
                 Ok(len) if size == 0 => reply.size(len),

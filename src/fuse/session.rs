@@ -25,7 +25,7 @@ use crate::capture::Engine;
 use crate::capture::sync::lock;
 use crate::sink::{self, MOUNT, Sink};
 use crate::tree::way::Passing;
-use crate::tree::{Options, Tree};
+use crate::tree::{Links, Options, Tree};
 
 /// Signals that end a mount.
 const ENDING: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
@@ -111,6 +111,11 @@ pub fn serve(
             idle_files: (descriptors / 4).clamp(*IDLE_FILES.start(), *IDLE_FILES.end()),
             open_files: descriptors / 2,
             passing,
+            // Others' rights end where the kernel sees no folder: behind a link that we follow for them.
+            links: match options.access {
+                Access::Other => Links::Trusted,
+                Access::Owner | Access::Root => Links::Everybodys,
+            },
         },
     )
     .map_err(|errno| MountError(format!("{}: {errno}{}", source.display(), hint(errno))))?;

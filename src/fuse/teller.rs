@@ -7,14 +7,18 @@
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use fuser::{INodeNo, Notifier};
+use fuser::{Errno, INodeNo, Notifier};
 
+use super::reply::errno;
 use crate::lane::Lane;
 use crate::tree::Tree;
 use crate::tree::attr::Attributes;
+use crate::tree::errno::Failure;
 
 /// The length that `FUSE_NOTIFY_INVAL_INODE` takes for "all that follows".
 const TO_THE_END: i64 = 0;
+/// The offset with which `FUSE_NOTIFY_INVAL_INODE` takes attributes only.
+const NO_PAGES: i64 = -1;
 /// The key of all jobs of the pages' thread: one order.
 const ALL: u64 = 0;
 
@@ -57,6 +61,29 @@ impl Teller {
             }
             reply(&attributes);
         });
+    }
+}
+
+/// Has the kernel forget the attributes of `id`. It waits for no page, so any request's thread may do it.
+pub(super) fn forget_attributes(notifier: &OnceLock<Notifier>, id: INodeNo) {
+    if let Some(notifier) = notifier.get()
+        && let Err(error) = notifier.inval_inode(id, NO_PAGES, 0)
+    {
+        log::warn!("forgetting attributes of inode {id}: {error}");
+    }
+}
+
+/// The errno for what is refused by the inode `id`. After ESTALE the kernel tries again: not by what it remembers.
+pub(super) fn refused(
+    notifier: &Arc<OnceLock<Notifier>>,
+    id: INodeNo,
+) -> impl FnOnce(&Failure) -> Errno + Send + 'static {
+    let notifier = Arc::clone(notifier);
+    move |failure| {
+        if *failure == Failure::Stale {
+            forget_attributes(&notifier, id);
+        }
+        errno(failure)
     }
 }
 

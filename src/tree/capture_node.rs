@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use nix::sys::stat::FileStat;
 
+use super::attr::{Attributes, Lifetime};
 use super::errno::Failure;
 use super::inode::Identity;
 use super::opened::Opened;
@@ -44,6 +45,8 @@ struct Seen {
     is_cached: bool,
     /// The size that the kernel was last told.
     told_size: u64,
+    /// Mode, owner and group that the kernel was last told, where it may rely on them.
+    told_rights: Option<(u16, u32, u32)>,
 }
 
 /// How the kernel is to read an opened capture.
@@ -71,6 +74,7 @@ impl CaptureNode {
                 opened: Arc::downgrade(opened),
                 is_cached: false,
                 told_size: 0,
+                told_rights: None,
             }),
             is_mapped: AtomicBool::new(false),
             ways: OnceLock::new(),
@@ -143,6 +147,25 @@ impl CaptureNode {
     #[must_use]
     pub fn opened(&self) -> Option<Arc<Opened>> {
         lock(&self.seen).opened.upgrade()
+    }
+
+    /// Notes that the kernel is told `attributes`.
+    pub fn note_told(&self, attributes: &Attributes) {
+        let rights = (attributes.mode, attributes.uid, attributes.gid);
+        let is_relied_on = attributes.lifetime != Lifetime::Live;
+        lock(&self.seen).told_rights = is_relied_on.then_some(rights);
+    }
+
+    /// Whether the kernel may go by rights that are no longer those in `attributes`.
+    ///
+    /// A path brings new ones with its look-up. A descriptor that is opened again (`/proc/self/fd`) brings none, and it
+    /// may have been had without the right to read.
+    #[must_use]
+    pub fn is_told_otherwise(&self, attributes: &Attributes) -> bool {
+        let rights = (attributes.mode, attributes.uid, attributes.gid);
+        lock(&self.seen)
+            .told_rights
+            .is_some_and(|told| told != rights)
     }
 
     /// Whether `found` is the very content that was seen, with nothing left to learn about it.

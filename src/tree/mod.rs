@@ -37,6 +37,7 @@ use idle::{Idle, Told};
 pub use inode::ROOT;
 use inode::{Node, NodeKind, Nodes};
 use name::Naming;
+pub use origin::Links;
 use origin::{Origin, join};
 use scan::{Listed, Shown};
 use stats::{Event, Gauges, Stats};
@@ -60,6 +61,8 @@ pub struct Options {
     pub open_files: usize,
     /// What the kernel may be given to read by itself.
     pub passing: Passing,
+    /// Whose symbolic links are followed.
+    pub links: Links,
 }
 
 impl Default for Options {
@@ -71,6 +74,7 @@ impl Default for Options {
             idle_files: 64,
             open_files: 512,
             passing: Passing::Off,
+            links: Links::Everybodys,
         }
     }
 }
@@ -101,7 +105,7 @@ pub enum Seek {
 impl Tree {
     /// The tree over the folder at `source`.
     pub fn open(source: &Path, engine: Arc<Engine>, options: Options) -> Result<Self, Errno> {
-        let origin = Origin::open(source)?;
+        let origin = Origin::open(source, options.links)?;
         let root = origin.stat(Path::new(""))?;
         Ok(Self {
             nodes: Nodes::new((root.st_dev, root.st_ino)),
@@ -141,12 +145,10 @@ impl Tree {
             _ => (capture.map(CaptureNode::facts), stat),
         };
         self.nodes.count_lookup(&node);
-        Ok(Attributes::new(
-            &node,
-            &stat,
-            facts.as_ref(),
-            &self.options.overrides,
-        ))
+        let overrides = &self.options.overrides;
+        let attributes = Attributes::new(&node, &stat, facts.as_ref(), overrides);
+        note_told(&node, &attributes);
+        Ok(attributes)
     }
 
     /// Takes back `lookups` counted look-ups of the inode.
@@ -157,29 +159,36 @@ impl Tree {
     /// The attributes of the inode, live: whole frames that are on disk now count.
     pub fn getattr(&self, id: u64, handle: Option<u64>) -> Result<Attributes, Failure> {
         let node = self.node(id)?;
+        let attributes = self.look(&node, handle)?;
+        note_told(&node, &attributes);
+        Ok(attributes)
+    }
+
+    /// As [`Self::getattr`], for nobody but this program to know.
+    fn look(&self, node: &Arc<Node>, handle: Option<u64>) -> Result<Attributes, Failure> {
         let overrides = &self.options.overrides;
         let Some(capture) = node.capture() else {
             let path = node.path();
             let stat = self.asking(|origin| origin.stat(&path))?;
-            return Ok(Attributes::new(&node, &stat, None, overrides));
+            return Ok(Attributes::new(node, &stat, None, overrides));
         };
         let handle = handle.and_then(|number| self.files.find(number));
         let own = handle.map(|handle| Arc::clone(&handle.opened));
         let Some(opened) = own.or_else(|| capture.opened()) else {
-            let stat = self.resolve_again(&node)?;
+            let stat = self.resolve_again(node)?;
             let facts = capture.facts();
-            return Ok(Attributes::new(&node, &stat, Some(&facts), overrides));
+            return Ok(Attributes::new(node, &stat, Some(&facts), overrides));
         };
         // What became of a name is a look-up's business, not a handle's.
         let (facts, stat) = if opened.changes() {
             opened.refresh()?;
             let sized = capture.sized(&opened)?;
-            self.note_fault(&node);
+            self.note_fault(node);
             sized
         } else {
             opened.sized()?
         };
-        Ok(Attributes::new(&node, &stat, Some(&facts), overrides))
+        Ok(Attributes::new(node, &stat, Some(&facts), overrides))
     }
 
     /// Source bytes of the open capture from `offset` on: `size`, or fewer at its end; of a direct handle also fewer
@@ -276,7 +285,7 @@ impl Tree {
 
     /// The next data or hole of the open capture at or behind `offset`.
     pub fn seek(&self, id: u64, handle: u64, offset: u64, seek: Seek) -> Result<u64, Failure> {
-        let size = self.getattr(id, Some(handle))?.size;
+        let size = self.look(&self.node(id)?, Some(handle))?.size;
         match seek {
             _ if offset >= size => Err(Failure::NoData),
             Seek::Data => Ok(offset),
@@ -348,8 +357,10 @@ impl Tree {
                 Err(Failure::NoAttribute)
             };
         };
-        // Through getattr, so that the answer is as live as the size.
-        self.getattr(id, None)?;
+        // As live as the size, and for those who may read it now.
+        if capture.is_told_otherwise(&self.look(&node, None)?) {
+            return Err(Failure::Stale);
+        }
         let physical = capture.physical();
         attr::value(name, &capture.facts(), capture.form(), physical.as_bytes())
             .ok_or(Failure::NoAttribute)
@@ -376,5 +387,11 @@ impl Tree {
     fn node(&self, id: u64) -> Result<Arc<Node>, Failure> {
         // The kernel names only inodes it was given and has not forgotten.
         self.nodes.node(id).ok_or(Failure::Stale)
+    }
+}
+
+fn note_told(node: &Node, attributes: &Attributes) {
+    if let Some(capture) = node.capture() {
+        capture.note_told(attributes);
     }
 }

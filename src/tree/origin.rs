@@ -2,6 +2,7 @@
 //!
 //! Every path is resolved by openat2(2) from the folder's own descriptor with `RESOLVE_BENEATH` and
 //! `RESOLVE_NO_MAGICLINKS`: links are followed inside SOURCE only, and no folder that is swapped meanwhile leads outside.
+//! For who reads here by our rights and not by his own, links are followed one by one, and not everybody's ([`Links`]).
 //! Files are opened for reading, never for writing, and only regular ones: nothing here blocks on a FIFO or device.
 
 use std::ffi::{OsStr, OsString};
@@ -12,19 +13,35 @@ use std::path::{Path, PathBuf};
 
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2};
+use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2, readlinkat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use nix::sys::statvfs::{Statvfs, fstatvfs};
+use nix::unistd::geteuid;
 
 pub use crate::capture::stamp::Stamp;
 
 /// Attempts at a path that renames keep disturbing (openat2's EAGAIN).
 const RENAME_ATTEMPTS: usize = 64;
 
+/// As many links as the kernel follows in one path (`MAXSYMLINKS`).
+const LINKS_MOST: usize = 40;
+
 /// The source folder of a mount.
 #[derive(Debug)]
 pub struct Origin {
     root: OwnedFd,
+    links: Links,
+}
+
+/// Whose symbolic links are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// Everybody's. For readers who might follow them in SOURCE as well as we do.
+    Everybodys,
+    /// Root's and our own user's; another's only to what is its owner's too. For a mount that others may enter: the kernel
+    /// checks the folders that it knows of, and a link leads past them. Who may write to one folder of SOURCE could show
+    /// everybody what lies in another one that is closed to him.
+    Trusted,
 }
 
 /// What an entry of a folder is, as far as the tree cares.
@@ -67,10 +84,10 @@ pub fn kind(stat: &FileStat) -> EntryKind {
 
 impl Origin {
     /// The source folder behind `path`, held open from now on.
-    pub fn open(path: &Path) -> Result<Self, Errno> {
+    pub fn open(path: &Path, links: Links) -> Result<Self, Errno> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let root = nix::fcntl::open(path, flags, Mode::empty())?;
-        let origin = Self { root };
+        let origin = Self { root, links };
         // Where openat2 is not to be had, nothing could be read: that shows here, not at each look.
         origin.resolve(Path::new("."), OFlag::O_PATH | OFlag::O_DIRECTORY)?;
         Ok(origin)
@@ -144,9 +161,71 @@ impl Origin {
         } else {
             path
         };
+        match self.links {
+            Links::Everybodys => self.open_beneath(path, flags, ResolveFlag::empty()),
+            Links::Trusted => self.resolve_trusted(path.to_owned(), flags),
+        }
+    }
+
+    /// As [`Links::Trusted`] says. A path is opened only without a link in it; one that it meets is read, and put in its
+    /// place. So whatever is swapped meanwhile, no link is followed that was not seen.
+    fn resolve_trusted(&self, mut path: PathBuf, flags: OFlag) -> Result<OwnedFd, Errno> {
+        let ours = geteuid().as_raw();
+        let mut owners = Vec::new();
+        for _ in 0..=LINKS_MOST {
+            match self.open_beneath(&path, flags, ResolveFlag::RESOLVE_NO_SYMLINKS) {
+                // Without a link in it the path has no loop: there is one.
+                Err(Errno::ELOOP) => {}
+                Ok(fd) if !owners.is_empty() => {
+                    let target = fstat(&fd)?.st_uid;
+                    let may_lead_there = owners.iter().all(|owner| *owner == target);
+                    return if may_lead_there {
+                        Ok(fd)
+                    } else {
+                        Err(Errno::EXDEV)
+                    };
+                }
+                outcome => return outcome,
+            }
+            if let Some((next, owner)) = self.first_link(&path)? {
+                path = next;
+                if owner != 0 && owner != ours {
+                    owners.push(owner);
+                }
+            }
+        }
+        Err(Errno::ELOOP)
+    }
+
+    /// The path that `path` stands for by the first link in it, and that link's owner; `None` if there is none any more.
+    fn first_link(&self, path: &Path) -> Result<Option<(PathBuf, u32)>, Errno> {
+        let mut before = PathBuf::new();
+        let mut rest = path.components();
+        while let Some(component) = rest.next() {
+            let here = before.join(component);
+            let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
+            let fd = self.open_beneath(&here, flags, ResolveFlag::RESOLVE_NO_SYMLINKS)?;
+            let stat = fstat(&fd)?;
+            if kind(&stat) == EntryKind::Link {
+                let target = PathBuf::from(readlinkat(&fd, "")?);
+                // `join` would take it for the whole path, and openat2 refuses it with this.
+                if target.is_absolute() {
+                    return Err(Errno::EXDEV);
+                }
+                // Not joined in one: an empty rest would become a slash at the end.
+                let next = rest.fold(before.join(target), |path, name| path.join(name));
+                return Ok(Some((next, stat.st_uid)));
+            }
+            before = here;
+        }
+        Ok(None)
+    }
+
+    fn open_beneath(&self, path: &Path, flags: OFlag, more: ResolveFlag) -> Result<OwnedFd, Errno> {
+        let beneath = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
         let how = OpenHow::new()
             .flags(flags | OFlag::O_CLOEXEC)
-            .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+            .resolve(beneath | more);
         for _ in 0..RENAME_ATTEMPTS {
             match openat2(self.root.as_fd(), path, how) {
                 Err(Errno::EAGAIN | Errno::EINTR) => {}

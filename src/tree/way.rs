@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::sys::stat::FileStat;
 
+use super::attr::Attributes;
 use super::capture_node::Caching;
 use super::errno::Failure;
 use super::handle::FileHandle;
@@ -142,8 +143,13 @@ impl Tree {
         let opened = self.opened(&node)?;
         let capture = node.capture().ok_or(Failure::IsFolder)?;
         let facts = opened.source.facts();
-        if let (State::Refused, Some(fault)) = (facts.state, facts.error) {
-            return Err(Failure::Refused(fault));
+        if let (State::Refused, Some(fault)) = (facts.state, &facts.error) {
+            return Err(Failure::Refused(fault.clone()));
+        }
+        let overrides = &self.options.overrides;
+        let shown = Attributes::new(&node, &opened.stat()?, Some(&facts), overrides);
+        if capture.is_told_otherwise(&shown) {
+            return Err(Failure::Stale);
         }
         self.stats.count(Event::Open);
         self.idle.keep(id, &opened);

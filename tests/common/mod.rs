@@ -20,6 +20,7 @@ pub mod mounted;
 pub mod pcap;
 pub mod point;
 pub mod sys;
+pub mod user;
 
 use std::io::Read;
 use std::path::Path;

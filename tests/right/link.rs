@@ -1,0 +1,187 @@
+//! Links, and folders that are swapped for links while somebody looks.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{lchown, symlink};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+
+use super::{capture, cat, give, open_to_all, put};
+use crate::common::mounted::Mounted;
+use crate::common::user::{DAEMON, NOBODY, as_user, set_mode};
+use crate::common::{assert_same, names, run};
+
+#[test]
+fn anothers_link_shows_no_one_what_a_closed_folder_holds() {
+    let (_folder, source, _) = open_to_all();
+    let (closed, theirs) = (source.join("closed"), source.join("theirs"));
+    for folder in [&closed, &theirs] {
+        fs::create_dir(folder).unwrap();
+    }
+    let secret = put(&closed.join("secret.pcap.zst"), 40, 0o644);
+    set_mode(&closed, 0o700);
+    let own = put(&theirs.join("own.pcap.zst"), 41, 0o644);
+    fs::create_dir(theirs.join("sub")).unwrap();
+    let leads = [
+        ("file.pcap.zst", "../closed/secret.pcap.zst"),
+        ("folder", "../closed"),
+        ("twice.pcap.zst", "file.pcap.zst"),
+        ("through.pcap.zst", "folder/secret.pcap.zst"),
+        ("roots.pcap.zst", "../byroot.pcap.zst"),
+        ("latest.pcap.zst", "own.pcap.zst"),
+        ("up.pcap.zst", "sub/../own.pcap.zst"),
+        ("here", "sub"),
+    ];
+    for (name, target) in leads {
+        symlink(target, theirs.join(name)).unwrap();
+    }
+    for entry in fs::read_dir(&theirs).unwrap() {
+        lchown(entry.unwrap().path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    give(&theirs, NOBODY);
+    // Root's own link may show it: that is for root to say.
+    symlink("closed/secret.pcap.zst", source.join("byroot.pcap.zst")).unwrap();
+
+    // A mount for one user follows them all: he goes where he could go in SOURCE.
+    let mounted = Mounted::new(&source, "");
+    for name in ["file", "folder/secret", "twice", "through", "latest", "up"] {
+        fs::read(mounted.join(format!("theirs/{name}.pcap"))).unwrap();
+    }
+    mounted.unmount();
+
+    for option in ["allow_other", "allow_other,all"] {
+        let mounted = Mounted::new(&source, option);
+        let at = |name: &str| mounted.join(format!("theirs/{name}"));
+        for name in [
+            "file.pcap",
+            "folder",
+            "twice.pcap",
+            "through.pcap",
+            "roots.pcap",
+        ] {
+            let error = fs::symlink_metadata(at(name)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound, "{name}");
+        }
+        let listed = [
+            &b"here"[..],
+            b"latest.pcap",
+            b"own.pcap",
+            b"sub",
+            b"up.pcap",
+        ];
+        assert_eq!(names(&mounted.join("theirs")), listed);
+        for name in ["latest.pcap", "up.pcap", "own.pcap"] {
+            let read = run(&mut cat(as_user(DAEMON, &[]), &at(name))).ok();
+            assert_same(&read.stdout, &own.bytes, name);
+        }
+        let read = run(&mut cat(as_user(DAEMON, &[]), &mounted.join("byroot.pcap"))).ok();
+        assert_same(&read.stdout, &secret.bytes, "by root's link");
+    }
+}
+
+#[test]
+fn a_path_with_many_links_ends_where_the_kernel_would_end_it() {
+    let (_folder, source, _) = open_to_all();
+    let pcap = put(&source.join("0.pcap.zst"), 50, 0o644);
+    for number in 1..=50 {
+        let target = format!("{}.pcap.zst", number - 1);
+        symlink(target, source.join(format!("{number}.pcap.zst"))).unwrap();
+    }
+    symlink("b.pcap.zst", source.join("a.pcap.zst")).unwrap();
+    symlink("a.pcap.zst", source.join("b.pcap.zst")).unwrap();
+    symlink("./././0.pcap.zst", source.join("dots.pcap.zst")).unwrap();
+    symlink("/0.pcap.zst", source.join("absolute.pcap.zst")).unwrap();
+    symlink("../source/0.pcap.zst", source.join("out-and-in.pcap.zst")).unwrap();
+    symlink("/proc/self/cwd", source.join("magic")).unwrap();
+    symlink("/proc/self/root/etc", source.join("magic-root")).unwrap();
+    for option in ["", "allow_other"] {
+        let mounted = Mounted::new(&source, option);
+        let read = |name: &str| fs::read(mounted.join(name));
+        for name in ["1.pcap", "40.pcap", "dots.pcap"] {
+            assert_same(&read(name).unwrap(), &pcap.bytes, name);
+        }
+        for name in [
+            "41.pcap",
+            "a.pcap",
+            "absolute.pcap",
+            "out-and-in.pcap",
+            "magic",
+            "magic-root/passwd",
+        ] {
+            let error = read(name).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound, "{option} {name}");
+        }
+    }
+}
+
+/// Puts `link`, which leads to the folder `other`, in the place of `folder` and back, while readers look for the capture in
+/// it: they get `inside`'s bytes or an error.
+fn swap(mounted: &Mounted, folder: &Path, link: &Path, inside: &[u8]) {
+    const SWAPS: usize = 3_000;
+    let is_done = AtomicBool::new(false);
+    let seen = mounted.join(folder.file_name().unwrap()).join("x.pcap");
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..3)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (mut found, mut missed) = (0, 0);
+                    while !is_done.load(Ordering::Relaxed) {
+                        match fs::read(&seen) {
+                            Ok(bytes) => {
+                                assert_same(&bytes, inside, "through a swapped folder");
+                                found += 1;
+                            }
+                            Err(_) => missed += 1,
+                        }
+                    }
+                    (found, missed)
+                })
+            })
+            .collect();
+        for _ in 0..SWAPS {
+            let exchange = RenameFlags::RENAME_EXCHANGE;
+            renameat2(AT_FDCWD, folder, AT_FDCWD, link, exchange).unwrap();
+            thread::yield_now();
+        }
+        is_done.store(true, Ordering::Relaxed);
+        let counts = readers.into_iter().map(|reader| reader.join().unwrap());
+        let (found, missed) = counts.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+        assert!(found > 0 && missed > 0, "{found} found, {missed} missed");
+    });
+}
+
+#[test]
+fn a_folder_that_is_swapped_for_a_link_out_of_the_source_leads_nowhere() {
+    for option in ["", "allow_other"] {
+        let (folder, source, _) = open_to_all();
+        let outside = folder.path().join("outside");
+        let inside = source.join("day");
+        fs::create_dir(&outside).unwrap();
+        fs::create_dir(&inside).unwrap();
+        put(&outside.join("x.pcap.zst"), 60, 0o644);
+        put(&inside.join("x.pcap.zst"), 61, 0o644);
+        let link = source.join("link");
+        symlink("../outside", &link).unwrap();
+        let mounted = Mounted::new(&source, option);
+        swap(&mounted, &inside, &link, &capture(61).bytes);
+    }
+}
+
+#[test]
+fn a_folder_that_another_swaps_for_a_link_to_a_closed_one_shows_nothing_of_it() {
+    let (_folder, source, _) = open_to_all();
+    let (closed, theirs) = (source.join("closed"), source.join("theirs"));
+    for (folder, seed) in [(&closed, 62), (&theirs, 63)] {
+        fs::create_dir(folder).unwrap();
+        put(&folder.join("x.pcap.zst"), seed, 0o644);
+    }
+    set_mode(&closed, 0o700);
+    let link = source.join("link");
+    symlink("closed", &link).unwrap();
+    lchown(&link, Some(NOBODY), Some(NOBODY)).unwrap();
+    let mounted = Mounted::new(&source, "allow_other");
+    swap(&mounted, &theirs, &link, &capture(63).bytes);
+}
