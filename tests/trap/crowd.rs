@@ -1,0 +1,83 @@
+//! Many readers of the same frames (52): each frame is decoded once while it stays in the cache.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Barrier;
+use std::thread;
+
+use crate::common::day::Day;
+use crate::common::frames::Marked;
+use crate::common::pcap::{Magic, Pcap};
+use crate::common::{assert_same, pcapzst, run};
+
+const READERS: usize = 32;
+const PIECE: usize = 4096;
+
+fn count(mnt: &Path, name: &str) -> u64 {
+    let status = run(pcapzst().args(["status", "--json"]).arg(mnt)).ok();
+    status.json()[0][name].as_u64().unwrap()
+}
+
+/// Under a partial name every read comes to the daemon; under a final one the kernel keeps pages too.
+#[test]
+fn interleaved_readers_and_a_herd_have_each_frame_decoded_once() {
+    for ending in [".pcap.zst.partial", ".pcap.zst"] {
+        let pcap = Pcap::of_size(Magic::LeUs, 1, READERS * 66_000);
+        let marked = Marked::pack(&pcap, 65_536);
+        let frames = marked.frames.clone();
+        assert!(frames.len() >= READERS);
+        let day = Day::new();
+        day.add_as("x", ending, &marked.physical, &pcap.bytes);
+
+        // 32 readers at 32 offsets, a frame apart, a page at a time.
+        let mounted = day.mount();
+        let path = mounted.join("x.pcap");
+        let before = count(mounted.path(), "decodes");
+        thread::scope(|scope| {
+            for (source, _) in &frames[..READERS] {
+                let (path, wanted) = (&path, &pcap.bytes);
+                scope.spawn(move || {
+                    let file = File::open(path).unwrap();
+                    for at in (source.start..source.end - PIECE).step_by(PIECE) {
+                        let mut piece = [0; PIECE];
+                        file.read_exact_at(&mut piece, at as u64).unwrap();
+                        assert_same(&piece, &wanted[at..at + PIECE], "interleaved");
+                    }
+                });
+            }
+        });
+        let decodes = count(mounted.path(), "decodes") - before;
+        assert!(decodes >= READERS as u64 - 1, "{ending}: {decodes} decodes");
+        assert!(
+            decodes <= frames.len() as u64,
+            "{ending}: {decodes} decodes"
+        );
+        mounted.unmount();
+
+        // 32 at one offset at once, in a mount that has decoded none of it.
+        let mounted = day.mount();
+        let path = mounted.join("x.pcap");
+        let at = frames[frames.len() / 2].0.start;
+        let barrier = Barrier::new(READERS);
+        let before = count(mounted.path(), "decodes");
+        thread::scope(|scope| {
+            for _ in 0..READERS {
+                scope.spawn(|| {
+                    let file = File::open(&path).unwrap();
+                    let mut piece = [0; PIECE];
+                    barrier.wait();
+                    file.read_exact_at(&mut piece, at as u64).unwrap();
+                    assert_same(&piece, &pcap.bytes[at..at + PIECE], "herd");
+                });
+            }
+        });
+        let ahead = count(mounted.path(), "ahead_decodes");
+        let decodes = count(mounted.path(), "decodes") - before;
+        // The kernel's readahead may reach into a neighbour.
+        assert!(
+            decodes - ahead <= 3,
+            "{ending}: {decodes} decodes, {ahead} ahead"
+        );
+    }
+}

@@ -1,0 +1,10 @@
+//! The trials.
+
+mod asking;
+mod container;
+mod crowd;
+mod frames;
+mod limits;
+mod map;
+mod names;
+mod pcaps;

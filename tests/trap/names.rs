@@ -1,0 +1,160 @@
+//! Names that come and go in the kernel (53), and what is printed of them.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::common::day::{Day, scratch};
+use crate::common::frames::Marked;
+use crate::common::mounted::Mounted;
+use crate::common::pcap::{Magic, Pcap};
+use crate::common::{pcapzst, run, tool};
+
+/// So many names, or `PCAPZST_NAMES`.
+const NAMES: usize = 6_000;
+const IN_A_FOLDER: usize = 1_000;
+
+fn resident_kib(mounted: &Mounted) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", mounted.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.unwrap()
+        .split_whitespace()
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+fn inodes(mounted: &Mounted) -> u64 {
+    let status = run(pcapzst().args(["status", "--json"]).arg(mounted.path())).ok();
+    status.json()[0]["inodes"].as_u64().unwrap()
+}
+
+/// Has the kernel forget names and inodes that nobody uses, until so few are left. It gives those that were just used a
+/// second chance, and tells them to the daemon in its own time.
+fn forget(mounted: &Mounted, most: u64) {
+    let begun = Instant::now();
+    while inodes(mounted) > most {
+        let patience = Duration::from_secs(60);
+        assert!(begun.elapsed() < patience, "{} are left", inodes(mounted));
+        fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
+    }
+}
+
+#[test]
+fn memory_levels_off_however_often_all_names_are_found_and_forgotten() {
+    let number = std::env::var("PCAPZST_NAMES").map_or(NAMES, |given| given.parse().unwrap());
+    let source = scratch();
+    let pcap = Pcap::random(Magic::LeUs, 1, 3);
+    let physical = Marked::pack(&pcap, 500).physical;
+    // Two names of one file are two captures here; and a folder's worth of files is quick to link.
+    for folder in 0..number.div_ceil(IN_A_FOLDER) {
+        let folder = source.path().join(format!("{folder:04}"));
+        fs::create_dir(&folder).unwrap();
+        let first = folder.join("0.pcap.zst");
+        fs::write(&first, &physical).unwrap();
+        for name in 1..IN_A_FOLDER {
+            fs::hard_link(&first, folder.join(format!("{name}.pcap.zst"))).unwrap();
+        }
+    }
+    let lifetime = Duration::from_secs(3600);
+    let mounted = Mounted::launch_for(lifetime, pcapzst(), source.path(), "");
+    let size = format!("{}c", pcap.bytes.len());
+    let mut resident = Vec::new();
+    for _ in 0..5 {
+        let mut find = tool("find");
+        find.arg(mounted.path())
+            .args(["-type", "f", "-size", &size, "-printf", "x"]);
+        assert_eq!(run(&mut find).ok().text().len(), number);
+        assert!(inodes(&mounted) >= number as u64, "all are known");
+        forget(&mounted, number as u64 / 10);
+        resident.push(resident_kib(&mounted));
+    }
+    // A kilobyte for each name would be leaked thrice over what is allowed for here.
+    let most = resident[1] + resident[1] / 20 + number as u64 / 1024 + 256;
+    assert!(resident[4] <= most, "{resident:?} KiB");
+}
+
+/// Control characters in names: a line of its own in a log, colours, and the end of a line as old terminals have it.
+const NAMES_OF_A_JOKER: [&str; 3] = [
+    "a\npcapzst: all is well",
+    "b\u{1b}[31mred\u{1b}]0;title\u{7}",
+    "c\r\u{9b}2J\u{202e}d",
+];
+
+#[track_caller]
+fn is_plain(text: &str, what: &str) {
+    let is_control = |letter: char| letter.is_control() && letter != '\n' || letter == '\u{202e}';
+    assert!(!text.contains(is_control), "{what}: {text:?}");
+    for line in text.lines() {
+        assert!(
+            !line.starts_with("pcapzst: all is well"),
+            "{what}: {text:?}"
+        );
+    }
+}
+
+#[test]
+fn control_characters_of_a_name_are_printed_as_escapes_and_stay_on_their_line() {
+    let day = Day::new();
+    let pcap = Pcap::random(Magic::LeUs, 2, 40);
+    let good = Marked::pack(&pcap, 500).physical;
+    for name in NAMES_OF_A_JOKER {
+        day.add_as(name, ".pcap.zst", &good, &pcap.bytes);
+        day.add_as(&format!("bad {name}"), ".pcap.zst", b"no frame at all", b"");
+        day.add_as(&format!("twice {name}"), ".pcap.zst", &good, &pcap.bytes);
+        day.add_as(
+            &format!("twice {name}"),
+            ".pcap.zst.partial",
+            &good,
+            &pcap.bytes,
+        );
+    }
+    let mounted = day.mount();
+    for name in fs::read_dir(mounted.path()).unwrap() {
+        // The bad ones are logged when they are looked up, and those of two forms.
+        assert!(fs::metadata(name.unwrap().path()).unwrap().is_file());
+    }
+    let log = mounted.unmount().log;
+    assert_eq!(
+        log.lines().filter(|line| line.contains("refused")).count(),
+        3,
+        "{log}"
+    );
+    assert_eq!(
+        log.lines().filter(|line| line.contains("2 forms")).count(),
+        3,
+        "{log}"
+    );
+    is_plain(&log, "log");
+    assert!(log.contains("a\\npcapzst: all is well.pcap"), "{log}");
+
+    let all: Vec<_> = fs::read_dir(day.source())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    let absent = day.source().join("no\nsuch\u{1b}[1m.pcap.zst");
+    for command in ["inspect", "verify", "cat", "pack", "umount", "status"] {
+        for path in all.iter().chain([&absent]) {
+            let out = scratch();
+            let mut asked = pcapzst();
+            asked.arg(command).arg(path);
+            if command == "pack" {
+                asked.arg("-o").arg(out.path());
+            }
+            let ran = run(&mut asked);
+            is_plain(&ran.stderr, command);
+            if command != "cat" {
+                is_plain(&ran.text(), command);
+            }
+            let is_told = ran.stderr.contains('\\') || ran.text().contains('\\');
+            assert!(is_told || command == "cat" && ran.is_ok(), "{command}");
+        }
+    }
+    let mut mount = pcapzst();
+    mount.args(["mount", "-o", "no_index"]).arg(day.source());
+    let told = run(mount.arg(day.path().join("no\nsuch point")))
+        .exits(1)
+        .stderr;
+    is_plain(&told, "mount");
+    assert_eq!(told.lines().count(), 1, "{told:?}");
+}
