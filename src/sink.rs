@@ -1,6 +1,6 @@
 //! Where log lines go: standard error, the system's log, or a file.
 //!
-//! What is logged at all is env_logger's filter (`RUST_LOG`). Every line is one line, whatever bytes a file's name has, and
+//! What is logged at all is `env_logger`'s filter (`RUST_LOG`). Every line is one line, whatever bytes a file's name has, and
 //! their number has a bound ([`flood`]): no client and no capture fills the disk through the log.
 
 mod flood;

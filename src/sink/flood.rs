@@ -36,20 +36,23 @@ impl Flood {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let added = *state.added.get_or_insert(now);
         let due = now.saturating_duration_since(added).as_secs() / PACE.as_secs();
-        let due = u32::try_from(due).unwrap_or(BURST).min(BURST);
-        if due > 0 {
-            state.left = state.left.saturating_add(due).min(BURST);
-            state.added = Some(added + PACE * due);
+        match u32::try_from(due) {
+            Ok(due) if due < BURST => {
+                state.left = state.left.saturating_add(due).min(BURST);
+                state.added = Some(added + PACE * due);
+            }
+            // Time that brought more than there may be is not kept for later.
+            _ => {
+                state.left = BURST;
+                state.added = Some(now);
+            }
         }
-        match state.left.checked_sub(1) {
-            Some(left) => {
-                state.left = left;
-                Some(std::mem::take(&mut state.missing))
-            }
-            None => {
-                state.missing += 1;
-                None
-            }
+        if let Some(left) = state.left.checked_sub(1) {
+            state.left = left;
+            Some(std::mem::take(&mut state.missing))
+        } else {
+            state.missing += 1;
+            None
         }
     }
 }

@@ -89,8 +89,10 @@ impl Syslog {
     pub fn lines_so_far(&self) -> usize {
         self.socket.set_nonblocking(true).unwrap();
         let mut buffer = [0];
-        (0..)
-            .take_while(|_| self.socket.recv(&mut buffer).is_ok())
-            .count()
+        let mut lines = 0;
+        while self.socket.recv(&mut buffer).is_ok() {
+            lines += 1;
+        }
+        lines
     }
 }
