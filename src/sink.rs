@@ -22,6 +22,8 @@ use crate::plain::Plain;
 pub(crate) const MOUNT: &str = "pcapzst::mount";
 /// What is logged without `RUST_LOG`. What the file system below and the kernel's requests bring up is for whoever asks.
 const FILTER: &str = "warn,fuser=error,pcapzst::mount=info";
+/// Whose lines are those of the protocol crate.
+const FUSER: &str = "fuser";
 /// Where syslog listens on this machine (`_PATH_LOG` of syslog.h).
 const SYSLOG: &str = "/dev/log";
 /// The facility `LOG_DAEMON` (RFC 5424, 6.2.1).
@@ -143,6 +145,12 @@ impl Log for Logger {
         if !self.filter.matches(record) {
             return;
         }
+        let text = record.args().to_string();
+        if is_reply_to_nobody(record.target(), &text)
+            && !log::log_enabled!(target: FUSER, Level::Debug)
+        {
+            return;
+        }
         // Who asked for more than warnings gets all of it; and a mount ends but once.
         let is_bounded = record.level() <= Level::Info && record.target() != MOUNT;
         if is_bounded {
@@ -155,10 +163,18 @@ impl Log for Logger {
                 ),
             }
         }
-        write(record.level(), &Plain(record.args()).to_string());
+        write(record.level(), &Plain(text).to_string());
     }
 
     fn flush(&self) {}
+}
+
+/// Whether this is fuser's word about a reply that the kernel does not want any more (ENOENT): the reader was killed, or the
+/// mount ended meanwhile. That is no error, and readers could fill the log with it.
+fn is_reply_to_nobody(target: &str, text: &str) -> bool {
+    target.starts_with(FUSER)
+        && text.starts_with("Failed to send FUSE reply")
+        && text.ends_with("(os error 2)")
 }
 
 fn write(level: Level, text: &str) {
@@ -189,6 +205,23 @@ mod tests {
         let thread = std::thread::Builder::new().name("worker".to_owned());
         let outcome = thread.spawn(|| crate::lane::contain(|| panic!("one\ntwo")));
         assert!(outcome.expect("a thread").join().is_ok());
+    }
+
+    #[test]
+    fn a_reply_that_nobody_waits_for_is_no_error_and_another_failure_is() {
+        let of = |errno| {
+            let error = io::Error::from_raw_os_error(errno);
+            is_reply_to_nobody(
+                "fuser::reply",
+                &format!("Failed to send FUSE reply: {error}"),
+            )
+        };
+        assert!(of(libc::ENOENT));
+        assert!(!of(libc::EINVAL));
+        assert!(!is_reply_to_nobody(
+            "pcapzst::tree",
+            "a.pcap: x (os error 2)"
+        ));
     }
 
     #[test]

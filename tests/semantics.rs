@@ -217,7 +217,7 @@ const QUOTED: &str = r"
 - [S79] A line is one line: control characters, as names may hold them, are written as escapes.
     mount_log.rs: a_captures_name_forges_no_line
 - [S80] A thousand lines may come at once, and then one in ten seconds; how many were left out is told. A line about the mount's start or end always comes.
-    mount_log.rs: a_day_of_bad_captures_does_not_fill_the_disk_however_often_it_is_listed
+    mount_log.rs: thousands_of_bad_captures_do_not_fill_the_disk
 - [S81] A logger that is slow or does not read holds up no request: lines that it does not take are lost.
     mount_log.rs: a_logger_that_does_not_read_holds_up_nobody
 - [S49] Of several files the worst exit code wins, in the order 2, 1, 6, 4, 3, 5, 0.
