@@ -11,7 +11,6 @@ mod common;
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::linux::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -283,15 +282,13 @@ fn a_manager_that_is_gone_is_no_reason_not_to_serve() {
     let (day, point, manager) = (Day::new(), Point::new(), Manager::new());
     let socket = manager.folder.path().join("notify");
     fs::remove_file(socket).unwrap();
-    let mut service = as_the_unit_has_it(&day, &point, &manager, &day.out().join("log"));
+    let log = day.out().join("log");
+    let mut service = as_the_unit_has_it(&day, &point, &manager, &log);
     // Who is told of nothing sees the mount come: the kernel tells each change of the table.
     common::mounted::wait_until_mounted(point.path());
     kill(service.pid(), Signal::SIGTERM).unwrap();
     assert_eq!(service.end(), Some(0));
-    assert!(
-        fs::metadata(point.path()).unwrap().st_dev()
-            == fs::metadata(point.path().parent().unwrap())
-                .unwrap()
-                .st_dev()
-    );
+    assert!(!is_mounted(point.path()));
+    let told = fs::read_to_string(&log).unwrap();
+    assert!(told.contains("pcapzst: NOTIFY_SOCKET: "), "{told}");
 }

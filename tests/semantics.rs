@@ -195,7 +195,7 @@ const QUOTED: &str = r"
     mount_helper.rs: mount_finds_the_program_as_mount_pcapzst
     mount_helper.rs: mount_finds_the_program_for_the_type_that_the_mount_table_shows
     mount_helper.rs: neither_path_nor_home_is_needed
-- [S73] An automounter that starts the command in its own process group, as systemd and automount(8) do, gets its mount, and whoever looked at the point meanwhile sees it.
+- [S73] An automounter that starts the command in its own process group, as systemd does, gets its mount, and whoever looked at the point meanwhile sees it.
     mount_helper.rs: an_automounter_gets_its_mount_and_whoever_looked_sees_it
 - [S74] Words of fstab(5), mount(8) and systemd are accepted and ignored. A comma within double quotes parts no options. SELinux labels (`context=` and its like) go to the kernel where there is SELinux, and are left out where there is none.
     mount_helper.rs: mount_finds_the_program_as_mount_pcapzst
