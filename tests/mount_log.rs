@@ -133,7 +133,7 @@ fn a_logger_that_does_not_read_holds_up_nobody() {
         trap 'umount -l "$3" || :' EXIT
         "$1" mount -o no_index "$2" "$3"
         ls -l "$3" | wc -l
-        "$1" status "$3" | sed -n 's/^refused *//p'"#
+        "$1" status "$3" | sed -n 's/^refused  *\([0-9]*\)$/\1/p'"#
     );
     let mut command = apart(&script);
     command

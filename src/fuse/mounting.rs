@@ -140,26 +140,14 @@ fn mount_directly(source: &Path, point: &Path, options: &MountOptions) -> io::Re
     flags.set(MsFlags::MS_NOEXEC, options.noexec);
     flags.set(MsFlags::MS_NOATIME, options.noatime);
     let name = fsname(source, options);
-    let mounted = mount(
+    mount(
         Some(name.as_os_str()),
         point,
         Some(FSTYPE),
         flags,
         Some(data.as_str()),
-    );
-    match mounted {
-        Ok(()) => Ok(device.into()),
-        // What it means by that, the kernel tells its own log only.
-        Err(Errno::EINVAL) if !options.kernel.is_empty() => {
-            let labels = options.kernel.join(",");
-            let problem = format!(
-                "{labels}: {}: is SELinux at work here?",
-                Errno::EINVAL.desc()
-            );
-            Err(io::Error::new(io::ErrorKind::InvalidInput, problem))
-        }
-        Err(errno) => Err(errno.into()),
-    }
+    )?;
+    Ok(device.into())
 }
 
 /// Mounts through fusermount3, which sends the descriptor over a socket named in `_FUSE_COMMFD`.
