@@ -8,14 +8,16 @@ use clap_complete::Shell;
 use super::exit::Exit;
 use crate::capture::MAX_FRAME_SIZE;
 use crate::capture::writer::{FRAME_TARGET, LEVEL};
+use crate::fuse::options::table;
 
-const EXIT_CODES: &str = "\
-Exit codes: 0 done; 1 I/O or other failure; 2 usage; 3 not this format or unknown version; 4 damaged; \
-5 incomplete (torn tail, still growing); 6 busy (another writer holds the file).";
+fn exit_codes() -> String {
+    let codes = Exit::ALL.map(|exit| format!("  {}  {}", exit as u8, exit.meaning()));
+    format!("Exit codes:\n{}", codes.join("\n"))
+}
 
 /// Compressed and still growing packet captures as ordinary .pcap files.
 #[derive(Debug, Parser)]
-#[command(name = "pcapzst", version, after_help = EXIT_CODES)]
+#[command(name = "pcapzst", version, after_help = exit_codes())]
 pub struct Args {
     /// What to do.
     #[command(subcommand)]
@@ -43,16 +45,9 @@ pub enum Command {
     Completions(Completions),
 }
 
-const MOUNT_OPTIONS: &str = "\
-Options for -o: allow_other, allow_root, default_permissions (always on), auto_unmount, uid=N, gid=N, umask=OCTAL, \
-fsname=NAME, cache_size=BYTES (256M), max_frame_size=BYTES (64M), threads=N, partial_suffix=SUFFIX (.partial), \
-index_dir=DIR (the user's cache folder), no_index, no_passthrough, log_file=FILE, all (show other regular files too), ro, nodev, nosuid, noexec, \
-noatime. BYTES may end in K, M, G or T. \
-fstab's own words (nofail, _netdev, noauto, user, x-*, defaults, …) are ignored.";
-
 /// Arguments of `mount`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = MOUNT_OPTIONS)]
+#[command(after_help = table::help())]
 pub struct Mount {
     /// Stay in the foreground, and log to standard error; in the background the log goes to syslog.
     #[arg(short, long)]
@@ -99,7 +94,7 @@ pub struct Inspect {
     #[arg(long)]
     pub frames: bool,
     /// Captures in any form.
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
 }
 
@@ -110,7 +105,7 @@ pub struct Verify {
     #[arg(long)]
     pub json: bool,
     /// Captures in any form, and folders: all captures in them.
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
 }
 
@@ -136,7 +131,7 @@ pub struct Pack {
     #[arg(long, conflicts_with = "resume")]
     pub force: bool,
     /// Captures; `-` is standard input. They are never removed.
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 }
 

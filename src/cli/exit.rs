@@ -28,6 +28,31 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 7] = [
+        Self::Done,
+        Self::Failed,
+        Self::Usage,
+        Self::Foreign,
+        Self::Damaged,
+        Self::Incomplete,
+        Self::Busy,
+    ];
+
+    /// What it means, as help and manual say it.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "I/O failed, or something that has no code of its own",
+            Self::Usage => "usage: the command line makes no sense",
+            Self::Foreign => "not this format, or an unknown version of it",
+            Self::Damaged => "damaged",
+            Self::Incomplete => "incomplete: the end is torn or still to come",
+            Self::Busy => "busy: another writer holds the file",
+        }
+    }
+
     /// The worse of two, where a command looks at several files.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {
@@ -113,6 +138,7 @@ mod tests {
         for (exit, number) in numbers {
             assert_eq!(exit as u8, number);
         }
+        assert_eq!(numbers.map(|(exit, _)| exit), Exit::ALL);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The `-o` options of a mount: ours, the kernel's, and fstab's own words.
 
+pub mod table;
+
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -174,6 +176,10 @@ impl MountOptions {
         if starts(&KERNEL_PREFIXES) {
             self.kernel.push(word.to_owned());
             return Ok(());
+        }
+        // What the table lacks, help and manual lack too.
+        if !table::has(word) {
+            return Err("unknown");
         }
         match word.split_once('=') {
             None => self.take_flag(word),
