@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use common::day::{Day, scratch};
 use common::mounted::{free, is_mounted, mount_entry};
 use common::pcap::{Magic, Pcap};
+use common::point::Point;
 use common::{Ran, names, pcapzst, run, tool};
 use nix::mount::{MsFlags, mount};
 
@@ -250,4 +251,21 @@ fn without_openat2_there_is_no_mount_and_the_reason_is_told() {
     let ran = run(&mut command).exits(1);
     assert!(ran.stderr.contains("openat2 is missing"), "{}", ran.stderr);
     assert!(!is_mounted(mnt.path()));
+}
+
+#[test]
+fn a_fusermount_that_fails_without_a_word_is_named() {
+    let day = day();
+    let programs = scratch();
+    let program = programs.path().join("fusermount3");
+    symlink(tool("false").get_program(), program).unwrap();
+    let point = Point::new();
+    let ran = run(pcapzst()
+        .args(["mount", "-o", "auto_unmount"])
+        .arg(day.source())
+        .arg(point.path())
+        .env("PATH", programs.path()))
+    .fails();
+    assert!(ran.stderr.contains("fusermount3: "), "{}", ran.stderr);
+    assert!(!is_mounted(point.path()));
 }

@@ -193,12 +193,16 @@ fn mount_by_helper(
             child.wait()?;
             Ok((fd, None))
         }
-        Err(_) => {
+        Err(error) => {
             drop(ours);
             let output = child.wait_with_output()?;
-            Err(io::Error::other(
-                String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-            ))
+            let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            // It may have been killed, or say nothing.
+            Err(if words.is_empty() {
+                in_words(FUSERMOUNT, &error)
+            } else {
+                io::Error::other(words)
+            })
         }
     }
 }
@@ -267,7 +271,11 @@ fn helper(arguments: &[OsString]) -> io::Result<()> {
         Ok(())
     } else {
         let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(io::Error::other(words))
+        Err(io::Error::other(if words.is_empty() {
+            format!("{FUSERMOUNT}: {}", output.status)
+        } else {
+            words
+        }))
     }
 }
 
