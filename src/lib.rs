@@ -7,6 +7,14 @@
 //! - [`capture`]: one capture on disk: reads at source offsets, cache, growth, writer.
 //! - [`format`](mod@format): bytes in, facts out.
 
+// Not for the tests, whose failed steps are to panic. A site that cannot fail says why, in an `expect` of its own.
+#![warn(
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::panic,
+    clippy::unreachable
+)]
+
 pub mod capi;
 pub mod capture;
 pub mod cli;

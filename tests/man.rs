@@ -23,7 +23,7 @@ use clap::CommandFactory;
 use common::{names, pcapzst, run, tool};
 use pcapzst::cli::args::Args;
 use pcapzst::cli::exit::Exit;
-use pcapzst::fuse::options::table::WORDS;
+use pcapzst::fuse::options::table::{WORDS, Word};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/man")
@@ -161,7 +161,7 @@ fn help_and_page_of_each_command_have_the_same_options_and_arguments() {
 #[test]
 fn every_mount_option_is_in_help_pages_and_readme() {
     let help = run(pcapzst().args(["mount", "--help"])).ok().text();
-    let wanted: Vec<String> = WORDS.iter().map(|word| word.usage()).collect();
+    let wanted: Vec<String> = WORDS.iter().map(Word::usage).collect();
     let of_help: Vec<String> = listed(&help, "Mount options (-o):")
         .into_iter()
         .map(|entry| entry.split(' ').next().unwrap().to_owned())

@@ -152,7 +152,7 @@ fn sources() -> Vec<(String, PathBuf)> {
             let name = path.strip_prefix(&root).unwrap().display().to_string();
             if path.is_dir() {
                 folders.push(path);
-            } else if name.ends_with(".rs")
+            } else if path.extension().is_some_and(|ending| ending == "rs")
                 && !name.ends_with("tests.rs")
                 && !name.starts_with("capi/")
                 && !HELP.contains(&name.as_str())

@@ -278,7 +278,7 @@ pub unsafe extern "C" fn pcapzst_read(
         let source = reader.source();
         let mut done = 0;
         // A frame at a time, so that a large range takes no second buffer as large.
-        while done < dst.len() {
+        while let Some(room) = dst.get_mut(done..).filter(|room| !room.is_empty()) {
             let at = offset.saturating_add(done as u64);
             let end = match source.find(at) {
                 Some((_, span)) => span.src_end().as_u64(),
@@ -286,10 +286,12 @@ pub unsafe extern "C" fn pcapzst_read(
                 None => at.saturating_add(STEP),
             };
             let most = usize::try_from(end - at).unwrap_or(usize::MAX);
-            match source.read(at, most.min(dst.len() - done), OnFault::ServeGood) {
+            match source.read(at, most.min(room.len()), OnFault::ServeGood) {
                 Ok(bytes) if bytes.is_empty() => break,
                 Ok(bytes) => {
-                    dst[done..][..bytes.len()].copy_from_slice(&bytes);
+                    // A read gives no more than it is asked for.
+                    let (to, _) = room.split_at_mut(bytes.len().min(room.len()));
+                    to.copy_from_slice(&bytes);
                     done += bytes.len();
                 }
                 Err(_) if done > 0 => break,

@@ -111,6 +111,10 @@ impl Default for Bytes {
 impl Deref for Bytes {
     type Target = [u8];
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the range was made within these bytes (`within`, or all of them), which nobody changes any more"
+    )]
     fn deref(&self) -> &[u8] {
         match &self.0 {
             Repr::Frame(frame, range) => &frame.bytes()[range.clone()],
@@ -146,12 +150,20 @@ impl Gathered {
     }
 
     /// Appends `bytes`, for which there is room.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "room: the caller made it, and `len` counts what is filled of it"
+    )]
     pub(super) fn append(&mut self, bytes: &[u8]) {
         self.space[self.len..][..bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();
     }
 
     /// Appends what `fill` writes into the next `len` bytes, for which there is room; it tells how many those were.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "room: the caller made it, and `len` counts what is filled of it"
+    )]
     pub(super) fn append_with<E>(
         &mut self,
         len: usize,

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use zstd::zstd_safe::{self, DCtx, DParameter, InBuffer, OutBuffer};
 
 use super::error::Error;
-use super::read_at::{ReadAt, read_full};
+use super::read_at::{ReadAt, read_part};
 use super::sync::lock;
 use crate::format::frame;
 use crate::format::table::Span;
@@ -54,9 +54,9 @@ impl Decoder {
         out: &mut [u8],
         stored: &mut [u8],
     ) -> Result<(), Error> {
-        let got =
-            read_full(file, stored, span.phys_start.as_u64()).map_err(Error::io("reading"))?;
-        self.decode_stored(&stored[..got], span, name, out)
+        let there =
+            read_part(file, stored, span.phys_start.as_u64()).map_err(Error::io("reading"))?;
+        self.decode_stored(there, span, name, out)
     }
 
     /// As [`Self::decode`], with the physical bytes in a buffer of the decoder's own, that is used again.
@@ -122,8 +122,13 @@ impl Decoder {
 }
 
 impl Worker {
-    /// Reads `len` physical bytes of the frame into the worker's buffer; fewer if the file ends before.
-    fn read(&mut self, file: &dyn ReadAt, span: &Span, len: u64) -> Result<&[u8], Error> {
+    /// Reads `len` physical bytes of the frame into the worker's buffer; fewer if the file ends before. The context beside.
+    fn read(
+        &mut self,
+        file: &dyn ReadAt,
+        span: &Span,
+        len: u64,
+    ) -> Result<(&[u8], &mut DCtx<'static>), Error> {
         let too_large = || Error::NoMemory(len);
         let len = usize::try_from(len).map_err(|_| too_large())?;
         if self.stored.len() < len {
@@ -132,9 +137,10 @@ impl Worker {
                 .map_err(|_| too_large())?;
             self.stored.resize(len, 0);
         }
-        let buf = &mut self.stored[..len];
-        let got = read_full(file, buf, span.phys_start.as_u64()).map_err(Error::io("reading"))?;
-        Ok(&self.stored[..got])
+        // It is as long, by now.
+        let buf = self.stored.get_mut(..len).ok_or_else(too_large)?;
+        let there = read_part(file, buf, span.phys_start.as_u64()).map_err(Error::io("reading"))?;
+        Ok((there, &mut self.context))
     }
 
     fn decode(
@@ -144,9 +150,8 @@ impl Worker {
         name: FrameName,
         out: &mut [u8],
     ) -> Result<(), Error> {
-        let got = self.read(file, span, span.phys_len)?.len();
-        let Self { context, stored } = self;
-        decode_stored(context, &stored[..got], span, name, out)
+        let (stored, context) = self.read(file, span, span.phys_len)?;
+        decode_stored(context, stored, span, name, out)
     }
 
     fn prefix<const N: usize>(
@@ -157,8 +162,7 @@ impl Worker {
         let first_block =
             frame::HEADER_LEN_MAX as u64 + frame::BLOCK_HEADER_LEN as u64 + frame::BLOCK_SOURCE_MAX;
         let len = span.phys_len.min(first_block);
-        let got = self.read(file, span, len)?.len();
-        let Self { context, stored } = self;
+        let (stored, context) = self.read(file, span, len)?;
         let mut prefix = [0; N];
         // A failed init leaves no state behind: the next decode starts a session of its own.
         if context.init().is_err()
@@ -168,9 +172,9 @@ impl Worker {
         {
             return Ok(None);
         }
-        let mut input = InBuffer::around(&stored[..got]);
+        let mut input = InBuffer::around(stored);
         let mut output = OutBuffer::around(&mut prefix[..]);
-        while output.pos() < N && input.pos < got {
+        while output.pos() < N && input.pos < stored.len() {
             if context.decompress_stream(&mut output, &mut input).is_err() {
                 break;
             }

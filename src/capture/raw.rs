@@ -10,7 +10,7 @@ use std::sync::{Arc, RwLock};
 use super::bytes::{Bytes, Gathered};
 use super::error::Error;
 use super::reach::{Reach, WALK_STEP};
-use super::read_at::{ReadAt, read_full};
+use super::read_at::{ReadAt, read_full, read_part};
 use super::source::{Facts, Known, OnFault, Progress, State};
 use super::sync::{Turn, read, write};
 use crate::format::pcap::{GLOBAL_HEADER_LEN, GlobalHeader, LengthRule, RECORD_HEADER_LEN};
@@ -100,15 +100,15 @@ impl Raw {
     /// a writer may have preallocated them.
     fn look_at_head(&self, view: &mut View, progress: Progress) -> Result<bool, Error> {
         let mut head = [0; HEAD_LEN];
-        let got = read_full(&*self.file, &mut head, 0).map_err(Error::io("reading"))?;
-        let Some(header) = head[..got].first_chunk::<24>() else {
+        let there = read_part(&*self.file, &mut head, 0).map_err(Error::io("reading"))?;
+        let Some((header, behind)) = there.split_first_chunk::<24>() else {
             return Ok(false);
         };
         if progress == Progress::Partial && header.iter().all(|byte| *byte == 0) {
             return Ok(false);
         }
         let parsed = GlobalHeader::parse(header);
-        let id = match (parsed, head[24..got].first_chunk()) {
+        let id = match (parsed, behind.first_chunk()) {
             // Half a record is no record yet: in a partial file its header may still be zeros in part.
             (Ok(parsed), Some(record))
                 if progress == Progress::Final || is_whole(&parsed, record, view.physical_len) =>
@@ -149,10 +149,14 @@ impl Raw {
         let mut chunk = vec![0; CHUNK];
         let mut frontier = start;
         while frontier - start < WALK_STEP {
-            let got = read_full(&*self.file, &mut chunk, frontier).map_err(Error::io("reading"))?;
+            let there =
+                read_part(&*self.file, &mut chunk, frontier).map_err(Error::io("reading"))?;
             let base = SourceOffset::new(frontier);
             let mut at = 0;
-            while let Some(record) = chunk[at.min(got)..got].first_chunk::<RECORD_HEADER_LEN>() {
+            while let Some(record) = there
+                .get(at..)
+                .and_then(|rest| rest.first_chunk::<RECORD_HEADER_LEN>())
+            {
                 let is_zero = record.iter().all(|byte| *byte == 0);
                 let len = header.record_len(&record[..], base, at, LengthRule::Libpcap);
                 let Some(len) = len.ok().flatten().filter(|_| !is_zero) else {
@@ -232,11 +236,11 @@ impl Raw {
             return Ok(false);
         };
         let mut head = [0; HEAD_LEN];
-        let got = read_full(&*self.file, &mut head, 0).map_err(Error::io("reading"))?;
-        let Some(header) = head[..got].first_chunk::<24>() else {
+        let there = read_part(&*self.file, &mut head, 0).map_err(Error::io("reading"))?;
+        let Some((header, behind)) = there.split_first_chunk::<24>() else {
             return Ok(true);
         };
-        let is_same_record = match head[24..got].first_chunk() {
+        let is_same_record = match behind.first_chunk() {
             _ if end <= GLOBAL_HEADER_LEN || view.file_id.is_provisional() => true,
             Some(record) => FileId::new(header, record) == view.file_id,
             None => false,

@@ -1,7 +1,7 @@
 //! Positioned reads: the one way in which a capture's bytes are reached.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
@@ -91,13 +91,11 @@ impl ReadAt for File {
 
 impl ReadAt for [u8] {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let rest = usize::try_from(offset)
+        let mut rest = usize::try_from(offset)
             .ok()
             .and_then(|start| self.get(start..))
             .unwrap_or_default();
-        let len = rest.len().min(buf.len());
-        buf[..len].copy_from_slice(&rest[..len]);
-        Ok(len)
+        rest.read(buf)
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -142,11 +140,11 @@ impl<R: ReadAt + ?Sized> ReadAt for std::sync::Arc<R> {
 /// Short reads are continued and interrupted ones repeated.
 pub fn read_full(file: &dyn ReadAt, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
-    while done < buf.len() {
+    while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
         let at = offset
             .checked_add(done as u64)
             .ok_or(io::ErrorKind::InvalidInput)?;
-        match file.read_at(&mut buf[done..], at) {
+        match file.read_at(rest, at) {
             Ok(0) => break,
             Ok(len) => done += len,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -154,4 +152,11 @@ pub fn read_full(file: &dyn ReadAt, buf: &mut [u8], offset: u64) -> io::Result<u
         }
     }
     Ok(done)
+}
+
+/// As [`read_full`]; the part of `buf` that was filled.
+pub fn read_part<'a>(file: &dyn ReadAt, buf: &'a mut [u8], offset: u64) -> io::Result<&'a [u8]> {
+    let got = read_full(file, buf, offset)?;
+    // No more than there is room for: all of it otherwise.
+    Ok(buf.get(..got).unwrap_or(buf))
 }

@@ -67,22 +67,23 @@ impl Records {
                 .ok_or(Error::CutOff)?,
         };
         self.header = Some(header);
-        let rest = &self.frame[self.at..];
+        // `at` is a record's end, and so within the frame.
+        let rest = self.frame.get(self.at..).unwrap_or_default();
         let start = self.follower.position() - rest.len() as u64;
         // The follower gives whole records only.
-        let len = header
+        let record = header
             .record_len(rest, SourceOffset::new(start), 0, LengthRule::Marked)
             .ok()
             .flatten()
-            .filter(|len| *len <= rest.len());
-        let (Some(head), Some(len)) = (rest.first_chunk::<RECORD_HEADER_LEN>(), len) else {
+            .and_then(|len| rest.get(..len));
+        let Some((head, bytes)) = record.and_then(|record| record.split_first_chunk()) else {
             return Err(Error::CutOff);
         };
-        self.at += len;
+        self.at += RECORD_HEADER_LEN + bytes.len();
         Ok(NextPacket::Packet(Packet {
             record: header.record(head),
             offset: start,
-            bytes: &rest[RECORD_HEADER_LEN..len],
+            bytes,
         }))
     }
 

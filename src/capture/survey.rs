@@ -5,7 +5,7 @@
 //! by the [`Route`].
 
 use super::error::Error;
-use super::read_at::{ReadAt, read_full};
+use super::read_at::{ReadAt, read_part};
 use super::route::Route;
 use crate::format::table::Span;
 use crate::format::walk::{Step, Walk, Window};
@@ -44,8 +44,8 @@ impl Head {
     /// How `file`, all of which was walked, starts. Blocks on one small read.
     pub(super) fn read(file: &dyn ReadAt) -> Result<Self, Error> {
         let mut bytes = [0; FIRST_WINDOW];
-        let got = read_full(file, &mut bytes, 0).map_err(Error::io("reading"))?;
-        Ok(Self::of(&bytes[..got]))
+        let there = read_part(file, &mut bytes, 0).map_err(Error::io("reading"))?;
+        Ok(Self::of(there))
     }
 
     /// Length and checksum, to be kept.
@@ -69,9 +69,9 @@ impl Head {
     /// Whether `file` still starts like this. Blocks on one small read.
     pub(super) fn is_start_of(self, file: &dyn ReadAt) -> Result<bool, Error> {
         let mut bytes = [0; FIRST_WINDOW];
-        let wanted = &mut bytes[..self.len.min(FIRST_WINDOW)];
-        let got = read_full(file, wanted, 0).map_err(Error::io("reading"))?;
-        Ok(self.begins(&bytes[..got]))
+        let (wanted, _) = bytes.split_at_mut(self.len.min(FIRST_WINDOW));
+        let there = read_part(file, wanted, 0).map_err(Error::io("reading"))?;
+        Ok(self.begins(there))
     }
 }
 
@@ -81,14 +81,14 @@ impl Survey {
     /// read.
     pub(super) fn has_other_head(&mut self, file: &dyn ReadAt) -> Result<bool, Error> {
         let mut bytes = [0; FIRST_WINDOW];
-        let wanted = &mut bytes[..self.head_len()];
+        let (wanted, _) = bytes.split_at_mut(self.head_len().min(FIRST_WINDOW));
         if wanted.is_empty() {
             return Ok(false);
         }
-        let got = read_full(file, wanted, 0).map_err(Error::io("reading"))?;
-        let is_other = self.head.is_some_and(|head| !head.begins(&bytes[..got]));
+        let there = read_part(file, wanted, 0).map_err(Error::io("reading"))?;
+        let is_other = self.head.is_some_and(|head| !head.begins(there));
         if !is_other {
-            self.head = Some(Head::of(&bytes[..got]));
+            self.head = Some(Head::of(there));
         }
         Ok(is_other)
     }

@@ -83,6 +83,7 @@ pub(super) struct Taken<'a, T> {
     value: Option<T>,
 }
 
+#[expect(clippy::unreachable, reason = "only drop takes the value")]
 impl<T> Deref for Taken<'_, T> {
     type Target = T;
 
@@ -93,6 +94,7 @@ impl<T> Deref for Taken<'_, T> {
     }
 }
 
+#[expect(clippy::unreachable, reason = "only drop takes the value")]
 impl<T> DerefMut for Taken<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         self.value

@@ -317,6 +317,10 @@ impl Writer {
     }
 
     /// Writes the first `len` pending bytes as one frame.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "len: what the splitter counted among the pending bytes, or the header that was seen there"
+    )]
     fn write_frame(&mut self, len: usize) -> Result<(), Error> {
         let mut stored = std::mem::take(&mut self.stored);
         stored.clear();

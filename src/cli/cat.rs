@@ -124,10 +124,12 @@ fn follow(engine: &Arc<Engine>, args: &Cat) -> Result<Exit, Error> {
         };
         match next {
             Next::Bytes(bytes) => {
-                let len = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
-                out.write_all(&bytes[..len]).map_err(writing())?;
+                // All of it where more is wanted than that.
+                let most = usize::try_from(left).unwrap_or(usize::MAX);
+                let part = bytes.get(..most).unwrap_or(&bytes);
+                out.write_all(part).map_err(writing())?;
                 out.flush().map_err(writing())?;
-                left -= len as u64;
+                left -= part.len() as u64;
             }
             Next::NotYet => {
                 is_told = is_told || tell_draining(path, live.source());

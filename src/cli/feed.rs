@@ -132,12 +132,12 @@ pub(super) fn fill(
 /// Reads `file` in the background, unpacked if it is gzip or zstd.
 pub(super) fn read_file(file: &File, events: SyncSender<Event>) -> Result<(), Error> {
     let mut magic = [0; 4];
-    let len =
-        crate::capture::read_at::read_full(file, &mut magic, 0).map_err(Error::io("reading"))?;
+    let magic =
+        crate::capture::read_at::read_part(file, &mut magic, 0).map_err(Error::io("reading"))?;
     let file = file.try_clone().map_err(Error::io("opening"))?;
     if magic.starts_with(&[0x1F, 0x8B]) {
         read_in_background(flate2::read::MultiGzDecoder::new(file), events);
-    } else if let Ok(frame::Start::Zstd | frame::Start::Skippable) = frame::start(&magic[..len]) {
+    } else if let Ok(frame::Start::Zstd | frame::Start::Skippable) = frame::start(magic) {
         let mut decoder = zstd::stream::read::Decoder::new(file).map_err(Error::io("opening"))?;
         decoder
             .window_log_max(WINDOW_LOG_MAX)

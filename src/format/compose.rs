@@ -63,8 +63,8 @@ impl GlobalHeader {
             second,
         ];
         let mut bytes = [0; RECORD_HEADER_LEN];
-        for (at, word) in words.into_iter().enumerate() {
-            bytes[4 * at..][..4].copy_from_slice(&self.magic.u32_bytes(word));
+        for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&self.magic.u32_bytes(word));
         }
         bytes
     }

@@ -49,7 +49,7 @@ pub enum Start {
 /// # Errors
 /// The first four bytes (short ones padded with 0) when they cannot start a frame.
 pub fn start(bytes: &[u8]) -> Result<Start, [u8; 4]> {
-    let seen = &bytes[..bytes.len().min(4)];
+    let seen = bytes.get(..4).unwrap_or(bytes);
     let is_whole = seen.len() == 4;
     if ZSTD_MAGIC.starts_with(seen) {
         Ok(if is_whole {
@@ -67,7 +67,9 @@ pub fn start(bytes: &[u8]) -> Result<Start, [u8; 4]> {
         Ok(Start::Zeros)
     } else {
         let mut got = [0; 4];
-        got[..seen.len()].copy_from_slice(seen);
+        for (byte, seen) in got.iter_mut().zip(seen) {
+            *byte = *seen;
+        }
         Err(got)
     }
 }
@@ -115,7 +117,10 @@ pub fn header(bytes: &[u8]) -> Result<Option<Header>, FaultKind> {
     let is_single_segment = descriptor & 0x20 != 0;
     let has_checksum = descriptor & 0x04 != 0;
     let window_len = usize::from(!is_single_segment);
-    let dictionary_len = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let dictionary_len = match descriptor & 3 {
+        3 => 4,
+        len => usize::from(len),
+    };
     let size_len = match descriptor >> 6 {
         0 => usize::from(is_single_segment),
         1 => 2,
@@ -136,10 +141,12 @@ pub fn header(bytes: &[u8]) -> Result<Option<Header>, FaultKind> {
     if !has_checksum {
         return Err(FaultKind::NoChecksum);
     }
-    let Some(fields) = bytes.get(..end) else {
+    let (Some(dictionary), Some(size)) =
+        (bytes.get(dictionary_at..size_at), bytes.get(size_at..end))
+    else {
         return Ok(None);
     };
-    match little_endian(&fields[dictionary_at..size_at]) {
+    match little_endian(dictionary) {
         0 => {}
         id => {
             return Err(FaultKind::Dictionary {
@@ -147,7 +154,7 @@ pub fn header(bytes: &[u8]) -> Result<Option<Header>, FaultKind> {
             });
         }
     }
-    let size = little_endian(&fields[size_at..]);
+    let size = little_endian(size);
     Ok(Some(Header {
         len: end as u64,
         // RFC 8878: a 2-byte field counts from 256.

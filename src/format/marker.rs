@@ -37,7 +37,7 @@ pub enum Marker {
 /// [`FaultKind::NotMarked`] as soon as no continuation could make a marker, [`FaultKind::UnknownVersion`] for a marker of
 /// another version.
 pub fn check(bytes: &[u8]) -> Result<Marker, FaultKind> {
-    if !frame::can_be_skippable(&bytes[..bytes.len().min(4)]) {
+    if !frame::can_be_skippable(bytes.get(..4).unwrap_or(bytes)) {
         return Err(FaultKind::NotMarked);
     }
     let Some(payload_len) = frame::skippable_payload_len(bytes) else {

@@ -128,6 +128,10 @@ impl GlobalHeader {
 
     /// The record header in `bytes`, its lengths the right way round.
     #[must_use]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the four words of an array of sixteen bytes"
+    )]
     pub fn record(&self, bytes: &[u8; RECORD_HEADER_LEN]) -> Record {
         let word = |at: usize| {
             self.magic
@@ -186,10 +190,12 @@ impl GlobalHeader {
         rule: LengthRule,
     ) -> Result<WholeRecords, RecordFault> {
         let mut whole = WholeRecords { count: 0, len: 0 };
-        while let Some(len) = self.record_len(&bytes[whole.len..], at, whole.len, rule)? {
-            if bytes.len() - whole.len < len {
+        let mut rest = bytes;
+        while let Some(len) = self.record_len(rest, at, whole.len, rule)? {
+            let Some(behind) = rest.get(len..) else {
                 break;
-            }
+            };
+            rest = behind;
             whole.count += 1;
             whole.len += len;
         }

@@ -47,16 +47,19 @@ impl Splitter {
         if self.whole > 0 && self.whole >= self.target {
             return Ok(Some(self.whole));
         }
-        while let Some(len) = self.header.record_len(
-            &pending[self.whole..],
-            self.start,
-            self.whole,
-            LengthRule::Marked,
-        )? {
+        loop {
+            // Bytes that were pending still are, so none are missing.
+            let rest = pending.get(self.whole..).unwrap_or_default();
+            let len = self
+                .header
+                .record_len(rest, self.start, self.whole, LengthRule::Marked)?;
+            let Some(len) = len else {
+                return Ok(None);
+            };
             if self.whole > 0 && self.whole + len > self.target {
                 return Ok(Some(self.whole));
             }
-            if pending.len() - self.whole < len {
+            if rest.len() < len {
                 return Ok(None);
             }
             self.whole += len;
@@ -64,7 +67,6 @@ impl Splitter {
                 return Ok(Some(self.whole));
             }
         }
-        Ok(None)
     }
 
     /// Source offset behind the last whole record seen (exclusive): what is pending from there on is half a record.

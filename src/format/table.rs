@@ -192,7 +192,9 @@ impl Table {
                     .is_some_and(|entry| entry.src_start() <= offset)
             })
             .checked_sub(1)?;
-        let within = self.chunks[chunk]
+        let within = self
+            .chunks
+            .get(chunk)?
             .partition_point(|entry| entry.src_start() <= offset)
             .checked_sub(1)?;
         let index = chunk * CHUNK + within;

@@ -278,7 +278,8 @@ fn decimal(value: &str) -> Result<u32, &'static str> {
 pub fn size(value: &str) -> Result<u64, &'static str> {
     let problem = "wanted a number of bytes such as 64M";
     let digits = value.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
-    let shift = match &value[digits.len()..] {
+    let (_, unit) = value.split_at(digits.len());
+    let shift = match unit {
         "" => 0,
         "k" | "K" => 10,
         "m" | "M" => 20,

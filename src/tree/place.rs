@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::name::{FORMS, Naming};
 use crate::capture::live::Names;
-use crate::capture::read_at::read_full;
+use crate::capture::read_at::read_part;
 use crate::capture::{Error, Form, Progress};
 use crate::format::frame;
 
@@ -118,8 +118,8 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 
 fn form_by_content(file: &File) -> Result<Form, Error> {
     let mut magic = [0; 4];
-    let len = read_full(file, &mut magic, 0).map_err(Error::io("reading"))?;
-    Ok(match frame::start(&magic[..len]) {
+    let magic = read_part(file, &mut magic, 0).map_err(Error::io("reading"))?;
+    Ok(match frame::start(magic) {
         Ok(frame::Start::Zstd | frame::Start::Skippable) => Form::Zst,
         _ => Form::Raw,
     })

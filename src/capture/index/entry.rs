@@ -215,7 +215,7 @@ fn varint_in(bytes: &[u8]) -> Option<(u64, usize)> {
 fn pair(input: &mut impl BufRead) -> io::Result<(u64, u64)> {
     let buffer = input.fill_buf()?;
     if let Some((first, used)) = varint_in(buffer)
-        && let Some((second, more)) = varint_in(&buffer[used..])
+        && let Some((second, more)) = buffer.get(used..).and_then(varint_in)
     {
         input.consume(used + more);
         return Ok((first, second));
@@ -226,10 +226,12 @@ fn pair(input: &mut impl BufRead) -> io::Result<(u64, u64)> {
 
 /// Consumes a varint, byte by byte.
 fn varint(input: &mut impl BufRead) -> io::Result<u64> {
-    let mut bytes = [0; VARINT_MOST];
-    for len in 1..=VARINT_MOST {
-        input.read_exact(&mut bytes[len - 1..len])?;
-        if let Some((number, _)) = varint_in(&bytes[..len]) {
+    let mut bytes = Vec::with_capacity(VARINT_MOST);
+    while bytes.len() < VARINT_MOST {
+        let mut byte = [0];
+        input.read_exact(&mut byte)?;
+        bytes.extend(byte);
+        if let Some((number, _)) = varint_in(&bytes) {
             return Ok(number);
         }
     }
@@ -246,15 +248,16 @@ struct Summed<R> {
 impl<R: Read> Read for Summed<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX);
-        let wanted = buf.len().min(most);
-        if wanted == 0 {
+        let (wanted, _) = buf.split_at_mut(buf.len().min(most));
+        if wanted.is_empty() {
             return Ok(0);
         }
-        let got = self.input.read(&mut buf[..wanted])?;
+        let got = self.input.read(wanted)?;
         if got == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        self.crc.update(&buf[..got]);
+        // No reader gives more than it was asked for.
+        self.crc.update(wanted.get(..got).unwrap_or(wanted));
         self.left -= got as u64;
         Ok(got)
     }

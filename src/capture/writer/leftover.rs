@@ -151,7 +151,7 @@ impl Leftover {
                 return Err(Error::Shrank);
             };
             let len = usize::try_from(span.src_len).unwrap_or(usize::MAX);
-            let Some(same) = pending[done..].get(..len) else {
+            let Some(same) = pending.get(done..).and_then(|rest| rest.get(..len)) else {
                 break PassedOver::Part;
             };
             match frame {
@@ -172,7 +172,7 @@ impl Leftover {
 
     /// Tells by the global header and the first record what the source is, and takes the header out of `pending`.
     fn begin(&self, pending: &mut Vec<u8>, appends: bool) -> Result<Begun, Error> {
-        let Some(header) = pending.first_chunk::<HEADER_LEN>() else {
+        let Some((header, behind)) = pending.split_first_chunk::<HEADER_LEN>() else {
             return Ok(Begun::NotYet);
         };
         if *header != self.header_bytes {
@@ -181,7 +181,7 @@ impl Leftover {
         let begun = if self.written.frames == 0 {
             Begun::Behind
         } else {
-            let Some(record) = pending[HEADER_LEN..].first_chunk::<RECORD_HEADER_LEN>() else {
+            let Some(record) = behind.first_chunk::<RECORD_HEADER_LEN>() else {
                 return Ok(Begun::NotYet);
             };
             match FileId::new(header, record) == self.file_id {

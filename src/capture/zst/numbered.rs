@@ -3,7 +3,7 @@
 use super::Zst;
 use crate::capture::Engine;
 use crate::capture::error::Error;
-use crate::capture::read_at::read_full;
+use crate::capture::read_at::{read_full, read_part};
 use crate::capture::sync::read;
 use crate::capture::view::Place;
 use crate::format::table::Span;
@@ -41,13 +41,15 @@ impl Zst {
     ) -> Result<(), Error> {
         let place = self.place_at(index, span)?;
         let at = span.phys_start.as_u64();
-        let got = read_full(&*self.file, out, at).map_err(Error::io("reading"))?;
+        let whole = out.len();
+        let there = read_part(&*self.file, out, at).map_err(Error::io("reading"))?;
+        let is_cut = there.len() < whole;
         let wanted = (span.src_len, span.phys_len);
-        let now = match frame::measure(&out[..got]) {
+        let now = match frame::measure(there) {
             Ok(measured) => measured.map(|measured| (measured.content_size, measured.len)),
             Err(_) => None,
         };
-        if now != Some(wanted) || got < out.len() {
+        if now != Some(wanted) || is_cut {
             return Err(Fault::changed(span, FrameName::Data(place.index), now).into());
         }
         self.check_head(&place)

@@ -182,7 +182,7 @@ impl Zst {
                 .and_then(|header| header.get(start..));
             return match part {
                 Some(part) if !part.is_empty() => {
-                    let part = &part[..part.len().min(len)];
+                    let part = part.get(..len).unwrap_or(part);
                     let mut out = Gathered::with_room(part.len())?;
                     out.append(part);
                     Ok(Bytes::from(out))
