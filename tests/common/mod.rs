@@ -23,7 +23,7 @@ pub mod sys;
 pub mod user;
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -216,7 +216,8 @@ pub fn watch(pid: Pid, patience: Duration, free: impl FnOnce() + Send) -> bool {
 pub fn tool(name: &str) -> Command {
     let path = std::env::var_os("PATH").unwrap();
     let found = std::env::split_paths(&path)
-        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .chain(["/usr/sbin", "/sbin", "/usr/lib/openssh"].map(PathBuf::from))
+        .chain(unpacked())
         .map(|folder| folder.join(name))
         .find(|file| file.is_file());
     called(
@@ -224,6 +225,17 @@ pub fn tool(name: &str) -> Command {
             panic!("{name} is missing: scripts/test installs what the tests need")
         }),
     )
+}
+
+/// Where scripts/install-tools unpacks packages that it must not install.
+fn unpacked() -> Vec<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+    let folders = cache.map(|cache| {
+        let unpacked = cache.join("pcapzst-tests/unpacked/usr");
+        ["bin", "sbin"].map(|folder| unpacked.join(folder))
+    });
+    folders.into_iter().flatten().collect()
 }
 
 /// The program under test.

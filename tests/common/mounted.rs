@@ -51,16 +51,18 @@ impl Mounted {
 
     /// As `launch`, for a mount that lives longer than others.
     #[track_caller]
-    pub fn launch_for(
+    pub fn launch_for(lifetime: Duration, command: Command, source: &Path, options: &str) -> Self {
+        Self::launch_at(mount_point(), lifetime, command, source, options)
+    }
+
+    #[track_caller]
+    fn launch_at(
+        mnt: TempDir,
         lifetime: Duration,
         mut command: Command,
         source: &Path,
         options: &str,
     ) -> Self {
-        let mnt = tempfile::Builder::new()
-            .prefix("pcapzst-mnt-")
-            .tempdir()
-            .unwrap();
         command.args(["mount", "-f"]);
         // Nothing outlives a test, but where a test is about that.
         if !options.contains("index") {
@@ -119,6 +121,15 @@ impl Mounted {
     pub fn unmount(self) -> Ended {
         super::run(super::pcapzst().arg("umount").arg(self.path())).ok();
         self.wait()
+    }
+
+    /// Unmounts as `unmount` does, and mounts a source in the same place.
+    #[track_caller]
+    pub fn again(mut self, source: &Path, options: &str) -> Self {
+        super::run(super::pcapzst().arg("umount").arg(self.path())).ok();
+        let mnt = std::mem::replace(&mut self.mnt, mount_point());
+        self.wait();
+        Self::launch_at(mnt, LIFETIME, super::pcapzst(), source, options)
     }
 
     /// Waits until the program has ended by itself, and checks that it did so with exit code 0 and without a panic.
@@ -183,6 +194,13 @@ impl Drop for Mounted {
         }
         free(self.path());
     }
+}
+
+fn mount_point() -> TempDir {
+    tempfile::Builder::new()
+        .prefix("pcapzst-mnt-")
+        .tempdir()
+        .unwrap()
 }
 
 /// Reads stderr to its end; tells when the line comes that says that the mount serves.

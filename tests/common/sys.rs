@@ -187,6 +187,45 @@ pub fn times_now(path: &Path) -> io::Result<[(i64, u32); 2]> {
     Ok([found.stx_mtime, found.stx_ctime].map(|time| (time.tv_sec, time.tv_nsec)))
 }
 
+/// What the kernel's NFS server gives its clients to name a file by (`struct file_handle`, open_by_handle_at(2)).
+#[repr(C)]
+pub struct Handle {
+    len: u32,
+    kind: i32,
+    bytes: [u8; 128],
+}
+
+impl Handle {
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let path = c_path(path);
+        let mut handle = Self {
+            len: 128,
+            kind: 0,
+            bytes: [0; 128],
+        };
+        let mut mount = 0;
+        // SAFETY: the path ends with a zero byte; the handle is laid out as the kernel's, and says how much it can take.
+        let done = unsafe {
+            let handle = (&raw mut handle).cast();
+            libc::name_to_handle_at(libc::AT_FDCWD, path.as_ptr(), handle, &raw mut mount, 0)
+        };
+        count(done.try_into().unwrap()).map(|_| handle)
+    }
+
+    /// Opens the file for reading, by any descriptor of its file system.
+    pub fn open(&mut self, file_system: &File) -> io::Result<File> {
+        // SAFETY: the handle is laid out as the kernel's and was filled by it; a descriptor that comes back is ours.
+        unsafe {
+            let handle = (&raw mut *self).cast();
+            let fd = libc::open_by_handle_at(file_system.as_raw_fd(), handle, libc::O_RDONLY);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(OwnedFd::from_raw_fd(fd).into())
+        }
+    }
+}
+
 /// The value of an extended attribute.
 pub fn attribute(path: &Path, name: &str) -> io::Result<String> {
     let (path, name) = (c_path(path), CString::new(name).unwrap());
