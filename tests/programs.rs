@@ -15,6 +15,8 @@ mod common;
 mod forms;
 #[path = "programs/readers.rs"]
 mod readers;
+#[path = "programs/samba.rs"]
+mod samba;
 #[path = "programs/shares.rs"]
 mod shares;
 #[path = "programs/traffic.rs"]

@@ -1,28 +1,24 @@
-//! Other machines' clients get of a mount, through Samba and sftp, what programs get here: docs/SHARING.md, whose section
-//! for smb.conf is the one in use. Needs root: smbd becomes the user it serves.
+//! What is served from a mount to other machines: what all the clients look at, sftp, sshfs, and handles as NFS has them.
+//! docs/SHARING.md says what holds.
 
 use std::fs;
 use std::io::Read;
-use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Stdio;
 
 use nix::errno::Errno;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use crate::common::day::{Day, scratch};
 use crate::common::frames::{Marked, skippable, with_bad_checksum, zstd_frame};
-use crate::common::mounted::Mounted;
+use crate::common::mounted::{Mounted, free};
 use crate::common::sys::Handle;
-use crate::common::{Ran, assert_same, run_with_input, tool, watch};
+use crate::common::{Ran, assert_same, run, run_with_input, tool};
 use crate::{forms, traffic};
 
 /// A foreign file and one with a broken header frame beside the captures.
-fn day() -> Day {
+pub fn day() -> Day {
     let day = forms::day(&traffic::capture());
     let foreign = skippable(0, b"not of this format");
     fs::write(day.source().join("foreign.pcap.zst"), foreign).unwrap();
@@ -33,103 +29,9 @@ fn day() -> Day {
     day
 }
 
-/// The section that docs/SHARING.md shows, for this mount.
-fn section(mounted: &Mounted) -> String {
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/SHARING.md")).unwrap();
-    let (_, rest) = page.split_once("```ini\n").unwrap();
-    let (section, _) = rest.split_once("```").unwrap();
-    let path = format!("path = {}\n", mounted.path().display());
-    assert!(section.contains("path = /mnt/captures\n"));
-    section.replace("path = /mnt/captures\n", &path)
-}
-
-/// smbd on the loopback interface, with all it keeps in a folder of its own.
-struct Samba {
-    smbd: Child,
-    port: String,
-    folder: TempDir,
-}
-
-impl Samba {
-    fn serve(section: &str) -> Self {
-        let folder = scratch();
-        let here = folder.path().display();
-        // Free a moment ago; who takes it before smbd does makes the test fail, not lie.
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        let mut config = format!(
-            "[global]\nserver role = standalone server\ninterfaces = 127.0.0.1\nbind interfaces only = yes\n\
-             smb ports = {port}\nsmb2 leases = no\nmap to guest = Bad User\nguest account = nobody\n\
-             load printers = no\ndisable spoolss = yes\nlog file = {here}/log\nncalrpc dir = {here}/ncalrpc\n"
-        );
-        for kept in [
-            "private dir",
-            "state directory",
-            "cache directory",
-            "lock directory",
-            "pid directory",
-        ] {
-            config += &format!("{kept} = {here}\n");
-        }
-        fs::write(folder.path().join("smb.conf"), config + section).unwrap();
-        // It ends with the test, however that ends.
-        let mut smbd = tool("setpriv");
-        smbd.args(["--pdeathsig", "TERM"])
-            .arg(tool("smbd").get_program())
-            .args(["--foreground", "--debug-stdout", "-s"])
-            .arg(folder.path().join("smb.conf"))
-            .stdin(Stdio::null())
-            .stdout(fs::File::create(folder.path().join("said")).unwrap())
-            .stderr(Stdio::null());
-        let mut samba = Self {
-            smbd: smbd.spawn().unwrap(),
-            port: port.to_string(),
-            folder,
-        };
-        samba.await_port(port);
-        samba
-    }
-
-    /// Waits until smbd takes connections; it gives no other sign.
-    fn await_port(&mut self, port: u16) {
-        let late = Instant::now() + Duration::from_secs(30);
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            let ended = self.smbd.try_wait().unwrap();
-            let said = fs::read_to_string(self.folder.path().join("said")).unwrap();
-            assert!(ended.is_none() && Instant::now() < late, "no smbd: {said}");
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// One session of a guest, with these commands, one a line; one that begins with `!` is the shell's.
-    fn session(&self, here: &Path, commands: &str) -> Ran {
-        fs::write(here.join("commands"), commands).unwrap();
-        let commands = fs::File::open(here.join("commands")).unwrap();
-        let mut client = tool("smbclient");
-        client
-            .args(["//127.0.0.1/captures", "--no-pass", "-p", &self.port, "-s"])
-            .arg(self.folder.path().join("smb.conf"))
-            .current_dir(here);
-        run_with_input(&mut client, commands.into())
-    }
-}
-
-impl Drop for Samba {
-    fn drop(&mut self) {
-        let pid = Pid::from_raw(self.smbd.id().try_into().unwrap());
-        // An error means that it has ended already.
-        let _ = kill(pid, Signal::SIGTERM);
-        watch(pid, Duration::from_secs(20), || ());
-        let _ = self.smbd.wait();
-    }
-}
-
 /// Names and sizes in what a client printed of a folder. smbclient puts the size two words behind the name, sftp's
 /// `ls -l` four words before it.
-fn sizes(text: &str, size_from_name: isize) -> Vec<(String, u64)> {
+pub fn sizes(text: &str, size_from_name: isize) -> Vec<(String, u64)> {
     let size = |line: &str| {
         let words: Vec<_> = line.split_whitespace().collect();
         let name = words.iter().position(|word| word.ends_with(".pcap"))?;
@@ -140,7 +42,7 @@ fn sizes(text: &str, size_from_name: isize) -> Vec<(String, u64)> {
 }
 
 /// What a listing must show of the whole day.
-fn all_sizes(day: &Day) -> Vec<(String, u64)> {
+pub fn all_sizes(day: &Day) -> Vec<(String, u64)> {
     let size = |name: &str| (name.to_owned(), forms::wanted(day, name).len() as u64);
     let mut all: Vec<_> = forms::NAMES.map(size).into();
     all.extend([
@@ -152,7 +54,7 @@ fn all_sizes(day: &Day) -> Vec<(String, u64)> {
 }
 
 /// The growing capture at its next step: the shell command that takes it there, and what is to be seen then.
-fn growth(day: &Day) -> (String, Vec<u8>) {
+pub fn growth(day: &Day) -> (String, Vec<u8>) {
     let pcap = traffic::capture();
     let (seen, physical) = forms::torn(&pcap, 5 * pcap.bytes.len() / 6);
     let partial = day.source().join("growing.pcap.zst.partial");
@@ -169,112 +71,8 @@ fn growth(day: &Day) -> (String, Vec<u8>) {
     (step, seen)
 }
 
-fn assert_fetched(here: &Path, name: &str, wanted: &[u8]) {
+pub fn assert_fetched(here: &Path, name: &str, wanted: &[u8]) {
     assert_same(&fs::read(here.join(name)).unwrap(), wanted, name);
-}
-
-#[test]
-fn an_smb_client_lists_true_sizes_and_gets_every_byte() {
-    let day = day();
-    fs::create_dir(day.source().join("2026-07-14")).unwrap();
-    fs::create_dir(day.raw().join("2026-07-14")).unwrap();
-    let pcap = traffic::capture();
-    let packed = Marked::pack(&pcap, 9000).physical;
-    day.add_as("2026-07-14/deep", ".pcap.zst", &packed, &pcap.bytes);
-    let mounted = Mounted::new(&day.source(), "allow_other");
-    let samba = Samba::serve(&section(&mounted));
-    let here = scratch();
-    let listed = samba.session(here.path(), "ls").ok();
-    assert_eq!(sizes(&listed.text(), 2), all_sizes(&day));
-    let fetch = "recurse ON\nprompt OFF\nmget 2026-07-14 raw*.pcap gr*.pcap\nget COMPRESSED.PCAP\n";
-    samba.session(here.path(), fetch).ok();
-    for name in [
-        "growing.pcap",
-        "raw-growing.pcap",
-        "raw.pcap",
-        "2026-07-14/deep.pcap",
-    ] {
-        assert_fetched(here.path(), name, &forms::wanted(&day, name));
-    }
-    assert_fetched(here.path(), "COMPRESSED.PCAP", &pcap.bytes);
-    drop(samba);
-    // Neither smbd refuses now nor the permissions: the mount does.
-    let open = section(&mounted).replace("read only = yes", "read only = no");
-    let samba = Samba::serve(&(open + "    force user = root\n"));
-    fs::write(here.path().join("new"), b"x").unwrap();
-    for write in [
-        "put new new.pcap",
-        "del raw.pcap",
-        "rename raw.pcap r.pcap",
-        "mkdir new",
-    ] {
-        let ran = samba.session(here.path(), write);
-        let text = ran.text() + &ran.stderr;
-        assert!(
-            text.contains("NT_STATUS_MEDIA_WRITE_PROTECTED"),
-            "{write}: {text}"
-        );
-    }
-    assert_eq!(fs::read_dir(day.source()).unwrap().count(), 7);
-}
-
-#[test]
-fn an_smb_client_gets_a_capture_as_far_as_it_has_grown_since_the_listing() {
-    let day = day();
-    let mounted = Mounted::new(&day.source(), "allow_other");
-    let samba = Samba::serve(&section(&mounted));
-    let here = scratch();
-    let (step, seen) = growth(&day);
-    let source = day.source();
-    let rename = format!(
-        "mv {0}/growing.pcap.zst.partial {0}/growing.pcap.zst",
-        source.display()
-    );
-    let ls = "ls growing.pcap";
-    let session =
-        format!("{ls}\n!{step}\nget growing.pcap 1\n{ls}\n!{rename}\nget growing.pcap 2\n{ls}\n");
-    let ran = samba.session(here.path(), &session).ok();
-    let before = forms::wanted(&day, "growing.pcap").len();
-    let listed = sizes(&ran.text(), 2).into_iter().map(|(_, size)| size);
-    let sizes = [before, seen.len(), seen.len()].map(|size| size as u64);
-    assert!(sizes[0] < sizes[1]);
-    assert_eq!(listed.collect::<Vec<_>>(), sizes);
-    assert_fetched(here.path(), "1", &seen);
-    assert_fetched(here.path(), "2", &seen);
-}
-
-#[test]
-fn an_smb_client_is_told_that_a_refused_capture_cannot_be_opened() {
-    let day = day();
-    let mounted = Mounted::new(&day.source(), "allow_other");
-    let samba = Samba::serve(&section(&mounted));
-    let here = scratch();
-    for (name, status) in [
-        ("foreign.pcap", "NT_STATUS_NOT_SUPPORTED"),
-        ("broken.pcap", "NT_STATUS_IO_DEVICE_ERROR"),
-    ] {
-        let ran = samba.session(here.path(), &format!("get {name}"));
-        let text = ran.text() + &ran.stderr;
-        assert!(text.contains(status), "{name}: {text}");
-        assert!(!here.path().join(name).exists(), "{name}");
-    }
-    samba.session(here.path(), "get raw.pcap").ok();
-}
-
-#[test]
-fn smb_without_allow_other_is_for_the_user_who_mounted() {
-    let day = day();
-    let mounted = Mounted::new(&day.source(), "");
-    let here = scratch();
-    let samba = Samba::serve(&section(&mounted));
-    let refused = samba.session(here.path(), "ls");
-    let text = refused.text() + &refused.stderr;
-    assert!(text.contains("NT_STATUS_ACCESS_DENIED"), "{text}");
-    assert_eq!(sizes(&text, 2), []);
-    drop(samba);
-    let samba = Samba::serve(&(section(&mounted) + "    force user = root\n"));
-    let listed = samba.session(here.path(), "ls").ok();
-    assert_eq!(sizes(&listed.text(), 2), all_sizes(&day));
 }
 
 /// Commands for sftp, which stops at the first that fails unless it begins with a dash.
@@ -315,6 +113,61 @@ fn an_sftp_client_gets_every_byte_and_goes_on_with_what_has_grown() {
         let ran = sftp(here.path(), &mounted, &format!("get {name}\n")).fails();
         assert!(ran.stderr.contains("Failure"), "{}", ran.stderr);
     }
+}
+
+/// A mount by sshfs over sftp, without ssh between the two.
+struct Sshfs(TempDir);
+
+impl Sshfs {
+    fn mount(mounted: &Mounted, options: &str) -> Self {
+        let server = scratch();
+        let command = server.path().join("server");
+        let program = tool("sftp-server").get_program().to_owned();
+        fs::write(&command, format!("#!/bin/sh\nexec {}\n", program.display())).unwrap();
+        fs::set_permissions(&command, PermissionsExt::from_mode(0o755)).unwrap();
+        let sshfs = Self(scratch());
+        let mut client = tool("sshfs");
+        client
+            .args([
+                "-o",
+                &format!("ro,{options},ssh_command={}", command.display()),
+            ])
+            .arg(format!("here:{}", mounted.path().display()))
+            .arg(sshfs.0.path());
+        run(&mut client).ok();
+        sshfs
+    }
+}
+
+impl Drop for Sshfs {
+    fn drop(&mut self) {
+        free(self.0.path());
+    }
+}
+
+#[test]
+fn sshfs_shows_what_has_grown_to_old_and_new_handles_when_told_to_keep_nothing() {
+    let day = day();
+    let mounted = day.mount();
+    let sshfs = Sshfs::mount(&mounted, "dir_cache=no,attr_timeout=0,direct_io");
+    let there = sshfs.0.path();
+    for name in forms::NAMES {
+        assert_fetched(there, name, &forms::wanted(&day, name));
+    }
+    let mut held = fs::File::open(there.join("growing.pcap")).unwrap();
+    let mut bytes = Vec::new();
+    held.read_to_end(&mut bytes).unwrap();
+    assert_same(&bytes, &forms::wanted(&day, "growing.pcap"), "before");
+    let (step, seen) = growth(&day);
+    run(tool("sh").args(["-c", &step])).ok();
+    let size = fs::metadata(there.join("growing.pcap")).unwrap().len();
+    assert_eq!(size, seen.len() as u64);
+    held.read_to_end(&mut bytes).unwrap();
+    assert_same(&bytes, &seen, "the handle that was open");
+    assert_fetched(there, "growing.pcap", &seen);
+    // What sftp calls "Failure".
+    let refused = fs::read(there.join("foreign.pcap")).unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(Errno::EPERM as i32));
 }
 
 /// The system calls are those that the kernel's NFS server works by.
