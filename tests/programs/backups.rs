@@ -124,11 +124,17 @@ fn restic_finds_nothing_changed_by_another_mount() {
     assert_equals_raw(&day, &target.join(below));
 }
 
-#[test]
-fn restic_names_a_refused_capture_and_saves_the_others() {
+/// The day, and beside its captures one that cannot be opened.
+fn day_with_a_refused_one() -> Day {
     let day = day();
     let foreign = skippable(0, b"not of this format");
     fs::write(day.source().join("foreign.pcap.zst"), foreign).unwrap();
+    day
+}
+
+#[test]
+fn restic_names_a_refused_capture_and_saves_the_others() {
+    let day = day_with_a_refused_one();
     let restic = Restic { day: &day };
     run(restic.command().arg("init")).ok();
     let mounted = day.mount();
@@ -144,6 +150,32 @@ fn restic_names_a_refused_capture_and_saves_the_others() {
     assert!(ran.stderr.contains(&said), "{}", ran.stderr);
 }
 
+#[test]
+fn borg_and_rsync_name_a_refused_capture_and_save_the_others() {
+    let day = day_with_a_refused_one();
+    let mounted = day.mount();
+    let borg = Borg { day: &day };
+    borg.run(Path::new("/"), &["init", "-e", "none"]).ok();
+    // 1: a warning.
+    let ran = borg
+        .run(mounted.path(), &["create", "--list", "::a", "."])
+        .exits(1);
+    let listed = |mark: &str| {
+        let lines = ran.stderr.lines();
+        lines.filter(|line| line.starts_with(mark)).count() as u64
+    };
+    assert_eq!(listed("A "), CAPTURES, "{}", ran.stderr);
+    assert_eq!(listed("E foreign.pcap"), 1, "{}", ran.stderr);
+
+    let from = format!("{}/", mounted.path().display());
+    let to = day.out().join("copy");
+    // 23: partial transfer due to error.
+    let ran = run(tool("rsync").args(["-a", &from]).arg(&to)).exits(23);
+    let said = "foreign.pcap\": Operation not supported (95)";
+    assert!(ran.stderr.contains(said), "{}", ran.stderr);
+    assert_equals_raw(&day, &to);
+}
+
 struct Borg<'a> {
     day: &'a Day,
 }
@@ -156,7 +188,7 @@ impl Borg<'_> {
             .env("BORG_REPO", out.join("borg"))
             .env("BORG_UNKNOWN_UNENCRYPTED_REPO_ACCESS_IS_OK", "yes")
             .env("BORG_RELOCATED_REPO_ACCESS_IS_OK", "yes");
-        run(borg.args(args).current_dir(here)).ok()
+        run(borg.args(args).current_dir(here))
     }
 
     /// The names below the mount that are new or modified for borg. It always reads the file that changed last again
@@ -173,7 +205,7 @@ impl Borg<'_> {
         let (archive, newest) = (format!("::{archive}"), newest.to_str().unwrap().to_owned());
         let from = mounted.path().to_str().unwrap();
         let args = ["create", "--list", "--filter=AMCE", &archive, from, &newest];
-        let ran = self.run(mounted.path(), &args);
+        let ran = self.run(mounted.path(), &args).ok();
         let lines = ran.stderr.lines().filter(|line| !line.ends_with("/newest"));
         let names = lines.map(|line| line.rsplit('/').next().unwrap().to_owned());
         names.collect()
@@ -184,7 +216,7 @@ impl Borg<'_> {
 fn borg_finds_nothing_changed_by_another_mount() {
     let day = day();
     let borg = Borg { day: &day };
-    borg.run(Path::new("/"), &["init", "-e", "none"]);
+    borg.run(Path::new("/"), &["init", "-e", "none"]).ok();
     let mounted = day.mount();
     assert_eq!(borg.changed("a", &mounted).len() as u64, CAPTURES);
     let mounted = mounted.again(&day.source(), "");
@@ -194,7 +226,7 @@ fn borg_finds_nothing_changed_by_another_mount() {
 
     let target = day.out().join("restored");
     fs::create_dir(&target).unwrap();
-    borg.run(&target, &["extract", "::c"]);
+    borg.run(&target, &["extract", "::c"]).ok();
     let below = mounted.path().strip_prefix("/").unwrap();
     assert_equals_raw(&day, &target.join(below));
 }
