@@ -187,7 +187,7 @@ pub fn times_now(path: &Path) -> io::Result<[(i64, u32); 2]> {
     Ok([found.stx_mtime, found.stx_ctime].map(|time| (time.tv_sec, time.tv_nsec)))
 }
 
-/// What the kernel's NFS server gives its clients to name a file by (`struct file_handle`, open_by_handle_at(2)).
+/// What the kernel's NFS server gives its clients to name a file by (`struct file_handle` of `open_by_handle_at(2)`).
 #[repr(C)]
 pub struct Handle {
     len: u32,

@@ -46,20 +46,13 @@ impl Samba {
             .local_addr()
             .unwrap()
             .port();
-        let mut config = format!(
+        let config = format!(
             "[global]\nserver role = standalone server\ninterfaces = 127.0.0.1\nbind interfaces only = yes\n\
              smb ports = {port}\nsmb2 leases = no\nmap to guest = Bad User\nguest account = nobody\n\
-             load printers = no\ndisable spoolss = yes\nlog file = {here}/log\nncalrpc dir = {here}/ncalrpc\n"
+             load printers = no\ndisable spoolss = yes\nlog file = {here}/log\nncalrpc dir = {here}/ncalrpc\n\
+             private dir = {here}\nstate directory = {here}\ncache directory = {here}\n\
+             lock directory = {here}\npid directory = {here}\n"
         );
-        for kept in [
-            "private dir",
-            "state directory",
-            "cache directory",
-            "lock directory",
-            "pid directory",
-        ] {
-            config += &format!("{kept} = {here}\n");
-        }
         fs::write(folder.path().join("smb.conf"), config + section).unwrap();
         // It ends with the test, however that ends.
         let mut smbd = tool("setpriv");

@@ -34,7 +34,7 @@ pub fn day() -> Day {
 pub fn sizes(text: &str, size_from_name: isize) -> Vec<(String, u64)> {
     let size = |line: &str| {
         let words: Vec<_> = line.split_whitespace().collect();
-        let name = words.iter().position(|word| word.ends_with(".pcap"))?;
+        let name = words.iter().position(|word| word.contains(".pcap"))?;
         let size = words.get(name.checked_add_signed(size_from_name)?)?;
         Some((words[name].to_owned(), size.parse().ok()?))
     };

@@ -63,10 +63,8 @@ fn page(number: u16, rng: &mut Rng) -> Vec<Vec<u8>> {
     let get = format!("GET /page-{number}.txt HTTP/1.1\r\nHost: www.example\r\n\r\n");
     packets.push(up.send(&down, PUSH | ACK, get.as_bytes()));
     down.seen = up.next;
-    let mut body = format!("page {number} with a {WORD}\n");
-    while body.len() < 3000 {
-        body += &format!("{:016x}\n", rng.next());
-    }
+    let lines = (0..180).map(|_| format!("{:016x}\n", rng.next()));
+    let body = format!("page {number} with a {WORD}\n{}", lines.collect::<String>());
     let answer = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
