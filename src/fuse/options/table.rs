@@ -43,7 +43,7 @@ impl Word {
 
 /// All options but those that are passed on or ignored ([`super::KERNEL_PREFIXES`], [`super::IGNORED`]). One that is not
 /// here is unknown: the parser asks this table first.
-pub const WORDS: [Word; 19] = [
+pub const WORDS: [Word; 20] = [
     Word::flag(
         "allow_other",
         "everybody may enter, within the permission bits; for users other than root, /etc/fuse.conf must have \
@@ -97,6 +97,11 @@ pub const WORDS: [Word; 19] = [
         "no_passthrough",
         "never let the kernel read raw captures by itself",
     ),
+    Word::with(
+        "log_file",
+        "FILE",
+        "append the log to this file, outside SOURCE; by default it goes to standard error with -f, else to syslog",
+    ),
     Word::flag("noexec", "passed to the kernel"),
     Word::flag("noatime", "passed to the kernel"),
     Word::flag(
@@ -112,8 +117,8 @@ pub const WORDS: [Word; 19] = [
 
 /// What is said of options that are not in [`WORDS`], and of values.
 pub const REST: &str = "\
-BYTES may end in K, M, G or T (powers of 1024). context=, fscontext=, defcontext= and rootcontext= are passed to the \
-kernel. ro, nosuid and nodev hold in any case; they and the words that fstab and systemd use among themselves (nofail, \
+BYTES may end in K, M, G or T (powers of 1024). context=, fscontext=, defcontext= and rootcontext= go to the kernel \
+where there is SELinux, and are left out where there is none. ro, nosuid and nodev hold in any case; they and the words that fstab and systemd use among themselves (nofail, \
 _netdev, noauto, user, x-*, defaults and the like) are accepted and change nothing. An unknown word is an error that \
 names it.";
 
