@@ -227,7 +227,7 @@ fn status_of_something_else_fails() {
 }
 
 /// Runs a command under a filter of system calls that knows no openat2 (number 437 everywhere), as old kernels and some
-/// service managers have it: `struct sock_filter`, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP.
+/// service managers have it: `struct sock_filter`, `PR_SET_NO_NEW_PRIVS`, `PR_SET_SECCOMP`.
 const WITHOUT_OPENAT2: &str = "
 import ctypes, os, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
