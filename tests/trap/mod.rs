@@ -5,6 +5,7 @@ mod container;
 mod crowd;
 mod frames;
 mod limits;
+mod listing;
 mod map;
 mod names;
 mod pcaps;
