@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, chown};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::Mode;
@@ -123,6 +124,17 @@ fn what_is_in_a_closed_folder_is_not_found_by_name() {
     assert!(names.text().contains("in.pcap"), "{}", names.text());
     is_denied(as_user(DAEMON, &[]).arg("ls").arg(at("searched")));
     run(&mut cat(as_user(DAEMON, &[]), &at("searched/in.pcap"))).ok();
+    // Closed while somebody is in it: that lasts two ticks of the kernel, by the clock of what it keeps.
+    set_mode(&searched, 0o700);
+    let begun = Instant::now();
+    let is_found = || {
+        let mut command = cat(as_user(DAEMON, &[]), Path::new("in.pcap"));
+        run(command.current_dir(at("searched"))).is_ok()
+    };
+    while is_found() {
+        assert!(begun.elapsed() < Duration::from_secs(5), "still open");
+    }
+    is_denied(cat(as_user(DAEMON, &[]), Path::new("in.pcap")).current_dir(at("searched")));
 }
 
 /// The ways in which another user tries to get at what a capture holds, and whether each of them is let.

@@ -7,7 +7,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::{cat, give, open_to_all, put};
-use crate::common::mounted::{is_mounted, mount_entry};
+use crate::common::mounted::{free, is_mounted, mount_entry};
 use crate::common::user::{DAEMON, NOBODY, as_user, in_own_namespace, let_users_mount, program_in};
 use crate::common::{assert_same, run, tool};
 
@@ -54,6 +54,13 @@ impl Setup {
     fn unmount(&self) {
         run(self.by_nobody(&["umount"]).arg(&self.mnt)).ok();
         assert!(!is_mounted(&self.mnt));
+    }
+}
+
+impl Drop for Setup {
+    fn drop(&mut self) {
+        // A daemon that is left would keep the mount table, and all in it.
+        free(&self.mnt);
     }
 }
 
@@ -162,6 +169,34 @@ fn allow_root_lets_root_in_and_nobody_else() {
                 setup.unmount();
             }
             tool("fusermount3");
+        },
+    );
+}
+
+#[test]
+fn a_user_with_the_right_to_mount_needs_no_helper_and_one_who_gains_no_rights_has_none() {
+    in_own_namespace(
+        "right::user_mount::a_user_with_the_right_to_mount_needs_no_helper_and_one_who_gains_no_rights_has_none",
+        || {
+            let setup = setup("");
+            let mount = |rights: &[&str]| {
+                let mut command = tool("setpriv");
+                command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+                command.arg("--no-new-privs").args(rights).arg("--");
+                command
+                    .arg(&setup.program)
+                    .args(["mount", "-o", "no_index"]);
+                run(command.arg(&setup.source).arg(&setup.mnt))
+            };
+            let refused = mount(&[]).exits(1);
+            let reason = "fusermount3: mount failed: Operation not permitted";
+            assert!(refused.stderr.contains(reason), "{}", refused.stderr);
+            mount(&["--inh-caps=+sys_admin", "--ambient-caps=+sys_admin"]).ok();
+            let read = run(&mut cat(as_user(NOBODY, &[]), &setup.mnt.join("all.pcap"))).ok();
+            assert_same(&read.stdout, &super::capture(80).bytes, "all");
+            run(&mut cat(as_user(NOBODY, &[]), &setup.mnt.join("own.pcap"))).fails();
+            // Without that right the mount is root's to end.
+            run(crate::common::pcapzst().arg("umount").arg(&setup.mnt)).ok();
         },
     );
 }

@@ -1,11 +1,12 @@
 //! Mount tables of containers, and labels (54).
 
 use std::fs;
+use std::path::Path;
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use crate::common::day::{Day, scratch};
-use crate::common::mounted::{Mounted, mount_entry};
+use crate::common::mounted::{Mounted, free, mount_entry};
 use crate::common::pcap::{Magic, Pcap};
 use crate::common::user::{bind, in_own_namespace};
 use crate::common::{Ran, names, pcapzst, run, tool};
@@ -17,7 +18,7 @@ struct Container {
 }
 
 impl Container {
-    fn with(propagation: &str, path: &std::path::Path) -> Self {
+    fn with(propagation: &str, path: &Path) -> Self {
         let mut command = tool("unshare");
         command.args(["--mount", "--propagation", propagation, "--", "sh", "-c"]);
         let look = "echo ready; while read -r line; do cat \"$1\" 2>&1 >/dev/null | tail -n 1; echo end; done";
@@ -59,6 +60,15 @@ impl Drop for Container {
     }
 }
 
+/// Ends the mount on a point whatever happens: a daemon that is left would keep the mount table, and all in it.
+struct Ended<'a>(&'a Path);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        free(self.0);
+    }
+}
+
 #[test]
 fn a_container_sees_a_mount_made_later_and_a_new_one_only_if_its_table_follows() {
     in_own_namespace(
@@ -72,6 +82,7 @@ fn a_container_sees_a_mount_made_later_and_a_new_one_only_if_its_table_follows()
             mount(none, shared.path(), none, MsFlags::MS_SHARED, none).unwrap();
             let point = shared.path().join("mnt");
             fs::create_dir(&point).unwrap();
+            let _ended = Ended(&point);
             let serve = || -> Ran {
                 run(pcapzst()
                     .args(["mount", "-o", "no_index"])

@@ -1,4 +1,4 @@
-//! Snapshot lengths and link types that other readers fell over (38, 39).
+//! Snapshot lengths and link types that other readers fell over (38, 39), and two captures in one file (36).
 
 use std::fs;
 
@@ -25,7 +25,12 @@ fn captures() -> Vec<(&'static str, Pcap, Option<&'static str>)> {
         pcap.bytes[at..at + 4].copy_from_slice(&incl.to_le_bytes());
         pcap
     };
+    // The second header is no record (36).
+    let mut two = Pcap::random(Magic::LeUs, 36, 20);
+    let second = two.bytes.clone();
+    two.bytes.extend(second);
     vec![
+        ("cat-two", two, Some("1700000000")),
         ("snap0", with(0, ETHERNET, 60), None),
         ("snap-ffffffff", with(u32::MAX, ETHERNET, 60), None),
         ("snap0-262144", with(0, ETHERNET, 262_144), None),
