@@ -44,7 +44,7 @@ fn put(path: &Path, seed: u64, mode: u32) -> Pcap {
     } else {
         fs::write(path, &pcap.bytes).unwrap();
     }
-    let then = SystemTime::now() - Duration::from_secs(3600);
+    let then = SystemTime::now() - Duration::from_hours(1);
     let times = FileTimes::new().set_modified(then);
     File::options()
         .write(true)

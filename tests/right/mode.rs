@@ -28,6 +28,9 @@ const ATTRIBUTES: [&str; 7] = [
     "torn_bytes",
 ];
 
+/// A group of some users.
+const CAPTURERS: u32 = 4_711;
+
 #[track_caller]
 fn is_denied(command: &mut std::process::Command) {
     let ran = run(command).fails();
@@ -80,7 +83,6 @@ fn a_capture_of_roots_own_is_read_by_nobody_else_before_or_after_root_read_it() 
 #[test]
 fn a_groups_capture_is_read_by_its_group_and_by_no_other() {
     let (_folder, source, _) = open_to_all();
-    const CAPTURERS: u32 = 4_711;
     let path = source.join("group.pcap.zst");
     let pcap = put(&path, 9, 0o640);
     chown(&path, Some(0), Some(CAPTURERS)).unwrap();

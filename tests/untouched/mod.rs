@@ -40,7 +40,7 @@ fn day() -> Day {
     }
     symlink("final.pcap.zst", day.source().join("link.pcap.zst")).unwrap();
     for name in ["final.pcap.zst", "raw.pcap"] {
-        let then = SystemTime::now() - Duration::from_secs(3600);
+        let then = SystemTime::now() - Duration::from_hours(1);
         let file = File::options()
             .write(true)
             .open(day.source().join(name))
