@@ -155,11 +155,11 @@ const QUOTED: &str = r"
 - [S42] `user.pcapzst.error` names frame, physical offset, and what was wanted and got.
     facts/damage.rs: a_frame_that_does_not_decode_fails_alone_and_each_time
     facts/damage.rs: behind_a_walk_fault_every_read_fails
-- [S80] With `allow_other` a capture that a user may not read by mode, owner and group is not opened by that user, and its attributes by name are not told, whoever else reads it; its size and times show where its folder may be searched, as in SOURCE.
+- [S89] With `allow_other` a capture that a user may not read by mode, owner and group is not opened by that user, and its attributes by name are not told, whoever else reads it; its size and times show where its folder may be searched, as in SOURCE.
     right/mode.rs: a_capture_of_roots_own_is_read_by_nobody_else_before_or_after_root_read_it
     right/mode.rs: a_groups_capture_is_read_by_its_group_and_by_no_other
     right/mode.rs: what_is_in_a_closed_folder_is_not_found_by_name
-- [S81] Rights that change in SOURCE hold for every open that begins afterwards, also for a descriptor that is opened again (`/proc/self/fd`); handles that are open go on.
+- [S90] Rights that change in SOURCE hold for every open that begins afterwards, also for a descriptor that is opened again (`/proc/self/fd`); handles that are open go on.
     right/mode.rs: a_capture_that_becomes_private_is_opened_by_nobody_else_from_then_on
 - [S82] With `allow_other` a symbolic link of root or of the daemon's user is followed, and another user's only where it leads to what is that user's too; else it is ENOENT and not listed.
     right/link.rs: anothers_link_shows_no_one_what_a_closed_folder_holds
