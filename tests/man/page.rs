@@ -290,7 +290,8 @@ fn marked(text: &str) -> Vec<Inline> {
         .collect()
 }
 
-/// `text` with what the formatter fills in lines of 80 bytes at most: not examples, nor the tags of lists.
+/// `text` with what the formatter fills in lines of 74 bytes at most (mandoc counts an ellipsis as eight, and warns from 80 on):
+/// not examples, nor the tags of lists.
 fn wrapped(text: &str) -> String {
     let mut lines = Vec::new();
     let (mut is_filled, mut is_tag) = (true, false);
@@ -308,7 +309,7 @@ fn wrapped(text: &str) -> String {
         }
         let mut current = String::new();
         for word in line.split(' ') {
-            if !current.is_empty() && current.len() + 1 + word.len() > 80 {
+            if !current.is_empty() && current.len() + 1 + word.len() > 74 {
                 lines.push(std::mem::take(&mut current));
                 // Not a request.
                 if word.starts_with(['.', '\'']) {
