@@ -17,6 +17,7 @@ use std::time::Duration;
 use self::entry::ENTRY_MOST;
 pub(super) use self::entry::Kept;
 use self::folder::Folder;
+use super::error::Error;
 use super::stamp::Stamp;
 use super::sync::lock;
 use crate::lane::Lane;
@@ -102,18 +103,19 @@ impl Index {
     }
 
     /// What is kept of the file with `stamp`, if it is good and `fits` says that it fits the file. One that is wrong is
-    /// dropped. Blocks on one small file.
+    /// dropped; where the file's disk fails, it is not known to be. Blocks on one small file.
     pub(super) fn find<T>(
         &self,
         stamp: &Stamp,
-        fits: impl FnOnce(&Kept) -> Option<T>,
+        fits: impl FnOnce(&Kept) -> Result<Option<T>, Error>,
     ) -> Option<(Kept, T)> {
-        let found = self.shared.read(stamp).and_then(|kept| {
-            let fit = fits(&kept);
-            if fit.is_none() {
+        let found = self.shared.read(stamp).and_then(|kept| match fits(&kept) {
+            Ok(Some(fit)) => Some((kept, fit)),
+            Ok(None) => {
                 self.drop_wrong(stamp, &"it does not fit the file's first bytes");
+                None
             }
-            Some((kept, fit?))
+            Err(_) => None,
         });
         let counter = match found {
             Some(_) => &self.shared.hits,

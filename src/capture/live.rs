@@ -102,7 +102,7 @@ impl Live {
         Ok(Self::new(source, None, None))
     }
 
-    fn new(source: Source, file: Option<Arc<File>>, names: Option<Names>) -> Self {
+    pub(super) fn new(source: Source, file: Option<Arc<File>>, names: Option<Names>) -> Self {
         Self {
             source,
             file,

@@ -135,17 +135,27 @@ impl<R: ReadAt + ?Sized> ReadAt for std::sync::Arc<R> {
     }
 }
 
+/// Reads that give nothing though the file's length says that there is more, before that is an error.
+const EMPTY_READS_MOST: u32 = 4;
+
 /// Fills `buf` from `offset` on; the number of bytes read, fewer than `buf.len()` only where the file ends.
 ///
-/// Short reads are continued and interrupted ones repeated.
+/// Short reads are continued and interrupted ones repeated. Where a read gives nothing, the file is asked for its length: it
+/// may have been cut off and written again meanwhile, and an end that is none would pass for damage, or for all there is.
+///
+/// # Errors
+/// The disk's; `UnexpectedEof` where a file keeps giving nothing before its end.
 pub fn read_full(file: &dyn ReadAt, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
+    let mut empty = 0;
     while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
         let at = offset
             .checked_add(done as u64)
             .ok_or(io::ErrorKind::InvalidInput)?;
         match file.read_at(rest, at) {
-            Ok(0) => break,
+            Ok(0) if file.len()? <= at => break,
+            Ok(0) if empty == EMPTY_READS_MOST => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(0) => empty += 1,
             Ok(len) => done += len,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),

@@ -4,7 +4,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
-use std::io;
+use std::io::{self, Seek};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -265,6 +265,12 @@ fn check_whole(
     let stamp = |status: &Metadata| (status.len(), status.mtime(), status.mtime_nsec());
     if stamp(before) != stamp(&after) {
         return Err(Error::InputChanged);
+    }
+    // Where the last read stood, whatever was unpacked on the way. A disk that gave nothing before the end is no end.
+    let mut file = file;
+    let position = file.stream_position().map_err(Error::io("reading"))?;
+    if position != after.len() {
+        return Err(Error::Shrank);
     }
     match writer.cut_record() {
         Some(fault) => Err(fault.into()),

@@ -2,10 +2,13 @@
 
 use super::*;
 use crate::capture::live::Names;
+use crate::capture::read_at::ReadAt;
+use crate::capture::source::Source;
 use crate::capture::{Engine, State};
 use crate::format::marker;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 
 fn frame(content: &[u8]) -> Vec<u8> {
@@ -206,4 +209,93 @@ fn another_file_under_either_name_is_no_completion() {
     assert_eq!(taken(&mut follower), (Vec::new(), "NotYet".to_owned()));
     fs::remove_file(aside).unwrap();
     assert_eq!(taken(&mut follower), (Vec::new(), "CutShort".to_owned()));
+}
+
+/// A file whose reads fail from one of them on, for a while.
+struct Failing {
+    file: Arc<File>,
+    /// Reads before the first that fails.
+    sound: AtomicU64,
+    /// Reads that fail.
+    bad: AtomicU64,
+    errno: i32,
+}
+
+impl ReadAt for Failing {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let count_down = |counter: &AtomicU64| {
+            let less = |left: u64| left.checked_sub(1);
+            counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+        };
+        if count_down(&self.sound).is_err() && count_down(&self.bad).is_ok() {
+            return Err(io::Error::from_raw_os_error(self.errno));
+        }
+        self.file.read_at(buf, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+}
+
+#[test]
+fn reads_that_fail_at_any_moment_neither_end_it_nor_lose_or_repeat_a_byte() {
+    for form in [Form::Zst, Form::Raw] {
+        for (errno, bad) in [(libc::EIO, 1), (libc::ESTALE, 3), (libc::EINTR, 2)] {
+            let mut reads = 0;
+            while let Some(failures) = follow_through(form, reads, bad, errno) {
+                let is_told = errno != libc::EINTR;
+                assert_eq!(failures > 0, is_told, "{form:?}, {errno} at read {reads}");
+                reads += 1;
+            }
+            assert!(reads > 5, "{form:?}: {reads} reads");
+        }
+    }
+}
+
+/// Follows a capture that grows, restarts and is renamed, over a file of which `bad` reads behind the first `sound` fail:
+/// how often the follower told so; `None` if it came to its end before.
+fn follow_through(form: Form, sound: u64, bad: u64, errno: i32) -> Option<u64> {
+    let scene = Scene::new(form);
+    let file = Arc::new(File::open(scene.names().partial).unwrap());
+    let failing = Arc::new(Failing {
+        file: Arc::clone(&file),
+        sound: AtomicU64::new(u64::MAX),
+        bad: AtomicU64::new(bad),
+        errno,
+    });
+    let engine = Arc::new(Engine::default());
+    let reading = Box::new(Arc::clone(&failing));
+    let source = Source::open(engine, reading, form, Progress::Partial).unwrap();
+    let live = Live::new(source, Some(file), Some(scene.names()));
+    let mut follower = Follower::new(Arc::new(live), 0);
+    failing.sound.store(sound, Ordering::Relaxed);
+    let mut failures = 0;
+    let mut all = Vec::new();
+    let mut take = |follower: &mut Follower| loop {
+        match follower.take_next() {
+            Ok(Next::Bytes(bytes)) => all.extend_from_slice(&bytes),
+            Ok(next) => return format!("{next:?}"),
+            Err(error) => {
+                let doing = "reading";
+                assert_eq!(error, Error::Io { doing, errno });
+                failures += 1;
+            }
+        }
+    };
+    assert_eq!(take(&mut follower), "NotYet");
+    let before = fs::metadata(scene.names().partial).unwrap().len();
+    scene.push(&record(2, 50));
+    assert_eq!(take(&mut follower), "NotYet");
+    let mut options = File::options();
+    let cut = options.write(true).open(scene.names().partial).unwrap();
+    cut.set_len(before).unwrap();
+    assert_eq!(take(&mut follower), "NotYet");
+    scene.push(&record(2, 50));
+    scene.push(&record(3, 60));
+    scene.rename();
+    assert_eq!(take(&mut follower), "Complete");
+    let wanted = [&HEADER[..], &record(1, 40), &record(2, 50), &record(3, 60)].concat();
+    assert_eq!(all, wanted, "{form:?}, {errno} at read {sound}");
+    (failing.bad.load(Ordering::Relaxed) == 0).then_some(failures)
 }

@@ -135,8 +135,8 @@ impl Zst {
 
     /// Computes the FileId where the first frame does not hold a whole record header, as no writer makes it.
     pub(super) fn look_for_split_record(&self, engine: &Engine) -> Result<(), Error> {
-        let header = {
-            let mut view = write(&self.view);
+        let (header, generation) = {
+            let view = read(&self.view);
             let is_there =
                 view.table.end().as_u64() >= GLOBAL_HEADER_LEN + RECORD_HEADER_LEN as u64;
             // Once for each table: what does not decode now does not at the next look either.
@@ -148,28 +148,28 @@ impl Zst {
                         && is_new
                         && !view.is_begun_anew() =>
                 {
-                    let bytes = header.bytes;
-                    view.looked_for_split = Some(view.generation);
-                    bytes
+                    (header.bytes, view.generation)
                 }
                 _ => return Ok(()),
             }
         };
-        let read = self.gather(
+        let found = self.gather(
             GLOBAL_HEADER_LEN,
             RECORD_HEADER_LEN,
             OnFault::Fail,
             |place| self.frame(engine, place),
         );
-        match read {
-            Ok(bytes) => {
-                if let Some(record) = bytes.first_chunk() {
-                    write(&self.view).file_id = FileId::new(&header, record);
-                }
-                Ok(())
-            }
-            Err(Error::Fault(_)) => Ok(()),
-            Err(error) => Err(error),
+        let record = match found {
+            Ok(bytes) => bytes.first_chunk().copied(),
+            Err(Error::Fault(_)) => None,
+            // The disk may answer the next time.
+            Err(error) => return Err(error),
+        };
+        let mut view = write(&self.view);
+        view.looked_for_split = Some(generation);
+        if let Some(record) = record {
+            view.file_id = FileId::new(&header, &record);
         }
+        Ok(())
     }
 }

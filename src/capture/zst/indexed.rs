@@ -66,20 +66,34 @@ impl Zst {
     }
 
     /// The file's header frame, if the file starts as `kept` says. One read.
-    fn fitting(&self, engine: &Engine, survey: &mut Survey, kept: &Kept) -> Option<Header> {
-        let physical_len = u64::try_from(kept.stamp.size).ok()?;
-        for _ in 0..STEPS_MOST {
-            match survey.step(&*self.file, physical_len).ok()? {
-                Step::Skipped => {}
-                Step::HeaderFrame(span) if survey.starts_with(kept.head) => {
-                    let header = self.read_header(engine, survey, &span).ok()?;
-                    let fits = header.bytes == kept.header && header.end == kept.header_end;
-                    return fits.then_some(header);
+    ///
+    /// # Errors
+    /// The disk's: nothing is known of the table then.
+    fn fitting(
+        &self,
+        engine: &Engine,
+        survey: &mut Survey,
+        kept: &Kept,
+    ) -> Result<Option<Header>, Error> {
+        let physical_len = u64::try_from(kept.stamp.size).unwrap_or(0);
+        let mut header = || {
+            for _ in 0..STEPS_MOST {
+                match survey.step(&*self.file, physical_len)? {
+                    Step::Skipped => {}
+                    Step::HeaderFrame(span) if survey.starts_with(kept.head) => {
+                        return self.read_header(engine, survey, &span).map(Some);
+                    }
+                    _ => break,
                 }
-                _ => return None,
             }
+            Ok(None)
+        };
+        match header() {
+            Ok(header) => Ok(header
+                .filter(|header| header.bytes == kept.header && header.end == kept.header_end)),
+            Err(Error::Fault(_)) => Ok(None),
+            Err(error) => Err(error),
         }
-        None
     }
 
     /// Has the table kept, if the file is complete, had `stamp` before it was walked and still has, and is worth it.
@@ -132,15 +146,18 @@ impl Zst {
         let Some(stamp) = *lock(&self.indexed) else {
             return Ok(false);
         };
-        let is_still = || self.stamp() == Some(stamp);
-        if !is_still() {
+        let is_still = || -> Result<bool, Error> {
+            let now = self.file.stamp().map_err(Error::io("looking at it"))?;
+            Ok(now == Some(stamp))
+        };
+        if !is_still()? {
             return Ok(false);
         }
         let is_settled = stamp.is_settled(SystemTime::now());
         // Aside: until the walk has reached the end, others read by the kept table.
         let walked = Self::new(engine, Arc::clone(&self.file), Known::default());
         while walked.refresh_step(engine, Progress::Final)?.is_part() {}
-        if !is_still() {
+        if !is_still()? {
             return Ok(false);
         }
         let is_right = read(&self.view).is_same_capture(&read(&walked.view));
