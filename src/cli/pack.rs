@@ -165,9 +165,16 @@ fn pack_stream(out: &Path, args: &Pack, stopper: &Stopper) -> Result<(Written, E
     };
     if !writer.has_header() {
         // Nothing that anybody could read: the next run is not to stumble over it.
-        let outcome = writer.finish().map_err(Problem::with(Path::new("-")));
-        writer.abandon().map_err(&of_output)?;
-        return outcome.map(|written| (written, Ending::Whole));
+        let outcome = match ending {
+            Ok(_) => writer.finish().map_err(Problem::with(Path::new("-"))),
+            Err(error @ Error::Fault(_)) => Err(Problem::with(Path::new("-"))(error)),
+            Err(error) => Err(Problem::with(&partial_path(out))(error)),
+        };
+        let abandoned = writer.abandon();
+        let written = outcome?;
+        return abandoned
+            .map(|()| (written, Ending::Whole))
+            .map_err(of_output);
     }
     let ending = match ending {
         Ok(ending) => ending,

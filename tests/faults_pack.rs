@@ -1,0 +1,170 @@
+//! `pack` killed at any moment: no final name with a part of a capture, what is left is valid, and gone on with it becomes
+//! the file that an undisturbed writer makes.
+//!
+//! Where a kill falls is decided by what the writer has written, or taken in, never by a clock. `PCAPZST_KILLS=2000` kills
+//! more often, `PCAPZST_SEED=7` at other places.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs,
+    unreachable_pub,
+    reason = "a failed step of a test is a panic"
+)]
+
+mod common;
+#[path = "faults/left.rs"]
+mod left;
+
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use common::live::Live;
+use common::sys::changes_in;
+use common::{Rng, pcapzst, run};
+use left::{Out, Scene, check_incomplete, flushing, pack};
+
+const SIZE: usize = 1_000_000;
+
+fn number(name: &str, usual: usize) -> usize {
+    std::env::var(name).map_or(usual, |value| value.parse().unwrap())
+}
+
+/// Kills of each kind; three kinds.
+fn kills() -> usize {
+    number("PCAPZST_KILLS", 201).div_ceil(3)
+}
+
+fn rng(seed: usize) -> Rng {
+    Rng::new((number("PCAPZST_SEED", 1) * 100 + seed) as u64)
+}
+
+/// Looks at what each writer has left, then has it gone on with by `resume`.
+fn check_all(scene: &Scene, outs: &[Out], resume: impl Fn(&Out), is_exact: bool) {
+    let mut partials: Vec<PathBuf> = Vec::new();
+    for (number, out) in outs.iter().enumerate() {
+        let what = format!("kill {number}");
+        if out.last.exists() {
+            // It was faster than the kill.
+            scene.check_done(out, &what);
+            continue;
+        }
+        if out.partial.exists() {
+            scene.check_left(&out.partial, &what);
+            partials.push(out.partial.clone());
+            let left = fs::read(&out.partial).unwrap();
+            assert!(!is_exact || scene.whole.starts_with(&left), "{what}");
+        }
+    }
+    let folder = outs[0].folder.parent().unwrap();
+    for out in outs.iter().filter(|out| out.last.exists()) {
+        fs::rename(&out.last, folder.with_extension("done")).unwrap();
+    }
+    let caught = check_incomplete(folder, &partials);
+    assert!(
+        caught * 2 > outs.len(),
+        "{caught} of {} fell within",
+        outs.len()
+    );
+    for (number, out) in outs.iter().enumerate() {
+        resume(out);
+        if is_exact {
+            scene.check_done(out, &format!("gone on with after kill {number}"));
+        }
+    }
+}
+
+#[test]
+fn a_writer_of_a_file_killed_at_any_length_leaves_frames_that_become_the_same_file() {
+    let scene = Scene::new(941, SIZE);
+    let mut rng = rng(1);
+    let folder = scene.folder.path().join("killed");
+    let outs: Vec<_> = (0..kills())
+        .map(|number| {
+            let out = Out::in_folder(&folder.join(number.to_string()));
+            let kill_at = rng.below(scene.whole.len()) as u64;
+            let mut changes = changes_in(&out.folder).unwrap();
+            let mut command = pack();
+            command.arg(scene.input()).arg("-o").arg(&out.last);
+            let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+            // Each write of the writer's wakes this up; once it is done, its final name does.
+            while !out.last.exists()
+                && out.partial.metadata().map_or(0, |file| file.len()) <= kill_at
+            {
+                let _ = changes.read(&mut [0; 4096]).unwrap();
+            }
+            child.kill().unwrap();
+            child.wait().unwrap();
+            out
+        })
+        .collect();
+    let resume = |out: &Out| {
+        let mut command = pack();
+        command.arg("--resume").arg(scene.input());
+        run(command.arg("-o").arg(&out.last)).ok();
+    };
+    check_all(&scene, &outs, resume, true);
+}
+
+#[test]
+fn a_writer_of_a_stream_killed_at_any_byte_leaves_frames_that_become_the_same_file() {
+    let scene = Scene::new(942, SIZE);
+    let mut rng = rng(2);
+    let folder = scene.folder.path().join("killed");
+    let outs: Vec<_> = (0..kills())
+        .map(|number| {
+            let out = Out::in_folder(&folder.join(number.to_string()));
+            let mut live = Live::spawn(
+                pack()
+                    .args(["-", "-o"])
+                    .arg(&out.last)
+                    .stderr(Stdio::null()),
+            );
+            live.feed(&scene.pcap.bytes[..rng.below(SIZE)]);
+            live.child.kill().unwrap();
+            live.child.wait().unwrap();
+            out
+        })
+        .collect();
+    let resume = |out: &Out| {
+        scene.pack_stream(pack().arg("--resume"), &out.last).ok();
+    };
+    check_all(&scene, &outs, resume, true);
+}
+
+#[test]
+fn a_live_writer_that_flushes_often_and_is_killed_loses_only_what_it_had_not_written() {
+    let scene = Scene::new(943, SIZE);
+    let mut rng = rng(3);
+    let folder = scene.folder.path().join("killed");
+    // The flush timer cuts frames where it likes; so it is not the same file, but the same capture.
+    let flushing = || flushing(pcapzst(), "1");
+    let outs: Vec<_> = (0..kills())
+        .map(|number| {
+            let out = Out::in_folder(&folder.join(number.to_string()));
+            let mut command = flushing();
+            command.args(["-", "-o"]).arg(&out.last);
+            let mut live = Live::spawn(command.stderr(Stdio::null()));
+            let mut fed = 0;
+            let last = rng.below(SIZE);
+            while fed < last {
+                let more = (1 + rng.below(60_000)).min(last - fed);
+                live.feed(&scene.pcap.bytes[fed..fed + more]);
+                fed += more;
+            }
+            live.child.kill().unwrap();
+            live.child.wait().unwrap();
+            out
+        })
+        .collect();
+    let resume = |out: &Out| {
+        scene
+            .pack_stream(flushing().arg("--resume"), &out.last)
+            .ok();
+        let size = scene.check_left(&out.last, "gone on with");
+        assert_eq!(size, scene.pcap.bytes.len());
+        run(pcapzst().arg("verify").arg(&out.last)).ok();
+    };
+    check_all(&scene, &outs, resume, false);
+}
