@@ -22,7 +22,7 @@ use std::process::Stdio;
 
 use common::live::Live;
 use common::sys::changes_in;
-use common::{Rng, pcapzst, run};
+use common::{Rng, assert_same, pcapzst, run, tool};
 use left::{Out, Scene, check_incomplete, flushing, pack};
 
 const SIZE: usize = 1_000_000;
@@ -31,9 +31,9 @@ fn number(name: &str, usual: usize) -> usize {
     std::env::var(name).map_or(usual, |value| value.parse().unwrap())
 }
 
-/// Kills of each kind; three kinds.
+/// Kills of each kind; four kinds.
 fn kills() -> usize {
-    number("PCAPZST_KILLS", 201).div_ceil(3)
+    number("PCAPZST_KILLS", 240).div_ceil(4)
 }
 
 fn rng(seed: usize) -> Rng {
@@ -99,12 +99,38 @@ fn a_writer_of_a_file_killed_at_any_length_leaves_frames_that_become_the_same_fi
             out
         })
         .collect();
-    let resume = |out: &Out| {
-        let mut command = pack();
-        command.arg("--resume").arg(scene.input());
-        run(command.arg("-o").arg(&out.last)).ok();
-    };
-    check_all(&scene, &outs, resume, true);
+    check_all(&scene, &outs, |out| resume_file(&scene, out), true);
+}
+
+fn resume_file(scene: &Scene, out: &Out) {
+    let mut command = pack();
+    command.arg("--resume").arg(scene.input());
+    run(command.arg("-o").arg(&out.last)).ok();
+}
+
+#[test]
+fn a_writer_killed_within_a_frame_leaves_the_frames_before_it_that_become_the_same_file() {
+    let scene = Scene::new(944, SIZE);
+    let mut rng = rng(4);
+    let folder = scene.folder.path().join("killed");
+    let outs: Vec<_> = (0..kills())
+        .map(|number| {
+            let out = Out::in_folder(&folder.join(number.to_string()));
+            // The kernel writes up to this byte, and kills who goes on (setrlimit(2), RLIMIT_FSIZE): a kill from outside
+            // hardly ever falls within a write.
+            let kill_at = 1 + rng.below(scene.whole.len() - 1);
+            let mut limited = tool("prlimit");
+            limited.args([&format!("--fsize={kill_at}"), "--core=0", "--"]);
+            limited.arg(env!("CARGO_BIN_EXE_pcapzst"));
+            let mut command = flushing(limited, "3600000");
+            let ran = run(command.arg(scene.input()).arg("-o").arg(&out.last));
+            assert_eq!(ran.code, None, "no signal: {}", ran.stderr);
+            let left = fs::read(&out.partial).unwrap();
+            assert_same(&left, &scene.whole[..kill_at], "up to that byte");
+            out
+        })
+        .collect();
+    check_all(&scene, &outs, |out| resume_file(&scene, out), true);
 }
 
 #[test]
