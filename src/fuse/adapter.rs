@@ -191,9 +191,9 @@ impl Filesystem for Adapter {
         lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        // A read() has an owner; the page cache, filled for mmap or splice, has none.
+        // A read() has an owner; the page cache has none, whose pages it fills for a page-cached handle, mmap or splice.
         if lock_owner.is_none() {
-            self.tree.note_mapped(fh.0);
+            self.tree.note_paged(fh.0);
         }
         let size = size as usize;
         let mut cached = None;
@@ -205,7 +205,10 @@ impl Filesystem for Adapter {
         let notifier = Arc::clone(&self.notifier);
         let (device, unique) = (Arc::clone(&self.device), req.unique());
         let job = move || {
-            let outcome = tree.read(fh.0, offset, size);
+            let outcome = match lock_owner {
+                None => tree.read_pages(fh.0, offset, size),
+                Some(_) => tree.read(fh.0, offset, size),
+            };
             if tree.is_longer_than_told(fh.0) {
                 forget_attributes(&notifier, ino);
             }

@@ -195,17 +195,31 @@ impl Tree {
     /// before a fault, which the next read then meets. Blocks on disk and decoding.
     pub fn read(&self, handle: u64, offset: u64, size: usize) -> Result<Pieces, Failure> {
         let handle = self.files.find(handle).ok_or(Failure::Invalid)?;
-        let end = offset.saturating_add(size as u64);
-        let opened = self.opened_for(&handle, end)?;
-        let source = &opened.source;
         let on_fault = if handle.is_direct {
             OnFault::ServeGood
         } else {
-            if let Some(capture) = handle.node.capture() {
-                capture.note_cached(handle.stamp);
-            }
             OnFault::Fail
         };
+        self.read_of(&handle, offset, size, on_fault)
+    }
+
+    /// As [`Self::read`], to fill the kernel's page cache, which takes fewer bytes for the end of the file and has zeros
+    /// stand behind it, whatever the handle is: so never fewer before a fault.
+    pub fn read_pages(&self, handle: u64, offset: u64, size: usize) -> Result<Pieces, Failure> {
+        let handle = self.files.find(handle).ok_or(Failure::Invalid)?;
+        self.read_of(&handle, offset, size, OnFault::Fail)
+    }
+
+    fn read_of(
+        &self,
+        handle: &FileHandle,
+        offset: u64,
+        size: usize,
+        on_fault: OnFault,
+    ) -> Result<Pieces, Failure> {
+        let end = offset.saturating_add(size as u64);
+        let opened = self.opened_for(handle, end)?;
+        let source = &opened.source;
         // Before the read: the next frames are decoded at the same time.
         handle.read_ahead(source, offset, size);
         let read = || source.read_pieces(offset, size, on_fault);
@@ -251,12 +265,18 @@ impl Tree {
         })
     }
 
-    /// Notes that the kernel reads a direct handle through its page cache: for mmap, splice or sendfile.
-    pub fn note_mapped(&self, handle: u64) {
-        if let Some(handle) = self.files.find(handle).filter(|handle| handle.is_direct)
+    /// Notes that the kernel has sent a read to fill its page cache: any of a page-cached handle; of a direct one for mmap,
+    /// splice or sendfile. Before that read is queued: an open drops what a page-cached inode held before its first read,
+    /// and so would wait in the kernel for the reads that are on their way.
+    pub fn note_paged(&self, handle: u64) {
+        if let Some(handle) = self.files.find(handle)
             && let Some(capture) = handle.node.capture()
         {
-            capture.note_mapped();
+            if handle.is_direct {
+                capture.note_mapped();
+            } else {
+                capture.note_cached(handle.stamp);
+            }
         }
     }
 

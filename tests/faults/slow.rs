@@ -1,0 +1,185 @@
+//! Reads that wait for the disk, and all else that does not.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pcapzst::tree::{Caching, ROOT, Tree};
+
+use crate::Scene;
+use crate::common::sys::attribute;
+use crate::common::{assert_same, names, pcapzst, run, tool};
+use crate::gate::Rule;
+
+/// Where the bodies begin that are held: behind the first frame's.
+const BODIES: usize = 60_000;
+/// Threads of the mount that read (`src/fuse/adapter.rs`): as many reads reach the disk at once, at least.
+const READS: usize = 16;
+
+fn files(kind: &str, count: usize) -> Vec<String> {
+    (0..count)
+        .map(|number| format!("{kind}-{number:02}.pcap.zst"))
+        .collect()
+}
+
+#[test]
+fn while_32_cold_reads_wait_names_sizes_and_what_is_decoded_are_there_at_once() {
+    let (slow, known, cold) = (files("slow", 32), files("known", 8), files("cold", 8));
+    let all: Vec<&str> = [&slow, &known, &cold]
+        .into_iter()
+        .flatten()
+        .map(String::as_str)
+        .collect();
+    let scene = Scene::new(&all, "");
+    let before: Vec<_> = slow
+        .iter()
+        .chain(&known)
+        .map(|name| fs::metadata(scene.path(name)).unwrap())
+        .collect();
+    for name in &known {
+        scene.check_all(name);
+    }
+    for name in &slow {
+        // An open before the first read of a capture's pages drops those that are on their way: it waits for them.
+        scene.read(name, 0, 100).unwrap();
+        scene.gate.set(name, BODIES, Rule::Hold);
+    }
+    let at = 300_000;
+    thread::scope(|threads| {
+        let scene = &scene;
+        let readers: Vec<_> = slow
+            .iter()
+            .map(|name| threads.spawn(move || scene.read(name, at, 5000)))
+            .collect();
+        scene.gate.wait_for(READS);
+
+        let mut looks = Vec::new();
+        let mut timed = |look: &mut dyn FnMut()| {
+            let begin = Instant::now();
+            look();
+            looks.push(begin.elapsed());
+        };
+        for _ in 0..3 {
+            timed(&mut || assert_eq!(names(scene.mounted.path()).len(), 48));
+            timed(&mut || drop(run(tool("ls").arg("-l").arg(scene.mounted.path())).ok()));
+            timed(&mut || drop(run(pcapzst().arg("status").arg(scene.mounted.path())).ok()));
+        }
+        for (name, before) in slow.iter().chain(&known).zip(&before) {
+            timed(&mut || {
+                let now = fs::metadata(scene.path(name)).unwrap();
+                assert_eq!((now.len(), now.ino()), (before.len(), before.ino()));
+            });
+            let state = "user.pcapzst.state";
+            timed(&mut || assert_eq!(attribute(&scene.path(name), state).unwrap(), "complete"));
+            timed(&mut || drop(File::open(scene.path(name)).unwrap()));
+        }
+        for name in &cold {
+            timed(&mut || {
+                let size = fs::metadata(scene.path(name)).unwrap().len();
+                assert_eq!(size, scene.marked(name).source.len() as u64);
+            });
+        }
+        timed(&mut || assert!(!scene.mounted.join("missing.pcap").exists()));
+        for name in &known {
+            timed(&mut || scene.read(name, at, 5000).unwrap());
+        }
+        // The machine may be busy; the disk holds what it holds until all of this is done.
+        looks.sort_unstable();
+        let usual = looks[looks.len() * 9 / 10];
+        assert!(usual < Duration::from_millis(200), "{usual:?}");
+        assert!(readers.iter().all(|reader| !reader.is_finished()));
+        scene.gate.open();
+        for reader in readers {
+            reader.join().unwrap().unwrap();
+        }
+    });
+    scene.wait_until("all are closed", |scene| scene.counter("open_files") == 0);
+}
+
+#[test]
+fn one_read_that_waits_holds_up_no_read_of_another_capture_nor_another_of_its_own() {
+    let names = [
+        "slow.pcap.zst",
+        "other.pcap.zst",
+        "raw.pcap",
+        "grows.pcap.zst.partial",
+    ];
+    let scene = Scene::new(&names, "");
+    let slow = scene.marked(names[0]);
+    // The last frame is held.
+    let last = slow.frames.last().unwrap().clone();
+    fs::metadata(scene.path(names[0])).unwrap();
+    scene.gate.set(names[0], last.1.start, Rule::Hold);
+    thread::scope(|threads| {
+        let scene = &scene;
+        let reader = threads.spawn(move || scene.read(names[0], last.0.start + 10, 100));
+        scene.gate.wait_for(1);
+        for name in &names[1..] {
+            scene.check_all(name);
+        }
+        scene.read(names[0], 0, 50_000).unwrap();
+        assert!(!reader.is_finished());
+        scene.gate.open();
+        reader.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn who_asks_for_a_frame_that_is_being_read_waits_for_that_read_and_makes_none_of_his_own() {
+    let scene = Scene::new(&["one.pcap.zst"], "");
+    fs::metadata(scene.path("one.pcap.zst")).unwrap();
+    let frame = scene.marked("one.pcap.zst").frames[1].clone();
+    scene.gate.set("one.pcap.zst", frame.1.start, Rule::Hold);
+    let before = scene.counter("decodes");
+    thread::scope(|threads| {
+        let scene = &scene;
+        let at = frame.0.start + 100;
+        let readers: Vec<_> = (0..8)
+            .map(|number| {
+                threads.spawn(move || {
+                    let file = open_direct(&scene.path("one.pcap.zst"));
+                    let mut got = [0; 64];
+                    let at = at + number * 64;
+                    file.read_exact_at(&mut got, at as u64).unwrap();
+                    let wanted = &scene.marked("one.pcap.zst").source[at..at + 64];
+                    assert_same(&got, wanted, "a part of the frame");
+                })
+            })
+            .collect();
+        scene.gate.wait_for(1);
+        scene.wait_until("others join", |scene| scene.counter("cache_joins") >= 7);
+        scene.gate.open();
+        for reader in readers {
+            reader.join().unwrap();
+        }
+    });
+    assert_eq!(scene.counter("decodes"), before + 1);
+}
+
+#[test]
+fn an_open_behind_a_read_of_pages_that_was_sent_does_not_wait_for_it_in_the_kernel() {
+    let scene = Scene::new(&["one.pcap.zst"], "");
+    let options = pcapzst::tree::Options::default();
+    let engine = Arc::new(pcapzst::capture::Engine::default());
+    let tree = Tree::open(scene.folder.path(), engine, options).unwrap();
+    let id = tree.lookup(ROOT, OsStr::new("one.pcap")).unwrap().id;
+    // The first one drops whatever pages there were; in the kernel that waits for those that are being read.
+    let (first, caching) = tree.open_file(id).unwrap();
+    assert_eq!(caching, Caching::Fresh);
+    tree.note_paged(first);
+    // The read is not answered yet, and may wait behind others for long.
+    let (_, caching) = tree.open_file(id).unwrap();
+    assert_eq!(caching, Caching::Keep);
+}
+
+/// Past the page cache, or the kernel would have one read wait for the other.
+fn open_direct(path: &Path) -> File {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = File::options();
+    options.read(true).custom_flags(libc::O_DIRECT);
+    options.open(path).unwrap()
+}
