@@ -17,6 +17,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use common::day::{Day, scratch};
 use common::frames::Marked;
@@ -47,6 +49,16 @@ fn check_open(file: &File, marked: &Marked) {
 fn descriptors(mounted: &Mounted) -> usize {
     let folder = format!("/proc/{}/fd", mounted.pid());
     fs::read_dir(folder).unwrap().count()
+}
+
+/// All of a capture, once what was closed before is: the kernel does not wait for the answer to a close.
+fn read_once_closed(path: &Path) -> Vec<u8> {
+    loop {
+        match fs::read(path) {
+            Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {}
+            outcome => return outcome.unwrap(),
+        }
+    }
 }
 
 /// `pcapzst` with at most so many open files.
@@ -102,15 +114,48 @@ fn out_of_descriptors_opens_fail_alone_and_after_closing_all_works_again() {
         assert!(descriptors(&mounted) <= MOST);
         drop(open);
         for (number, bytes) in captures.iter().enumerate() {
-            // A handle is closed behind the call that closes it: the kernel does not wait for the answer.
-            let got = loop {
-                match fs::read(path(number)) {
-                    Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {}
-                    outcome => break outcome.unwrap(),
-                }
-            };
+            let got = read_once_closed(&path(number));
             assert_same(&got, bytes, "after closing");
         }
+    }
+    mounted.unmount();
+}
+
+#[test]
+fn with_hardly_any_descriptors_many_readers_at_once_get_right_bytes_or_emfile() {
+    const FILES: usize = 60;
+    let day = Day::new();
+    let captures: Vec<_> = (0..FILES)
+        .map(|number| {
+            let pcap = Pcap::random(Magic::LeUs, 2200 + number as u64, 20);
+            day.add(&format!("{number:02}"), &pcap);
+            pcap.bytes
+        })
+        .collect();
+    let mounted = Mounted::launch(with_descriptors(20), &day.source(), "");
+    let path = |number: usize| mounted.join(format!("{number:02}.pcap"));
+    let refused = AtomicUsize::new(0);
+    thread::scope(|threads| {
+        for reader in 0..12 {
+            let (captures, path, refused) = (&captures, &path, &refused);
+            threads.spawn(move || {
+                for round in 0..FILES * 3 {
+                    let number = (round * 7 + reader * 5) % FILES;
+                    match fs::read(path(number)) {
+                        Ok(got) => assert_same(&got, &captures[number], "short of descriptors"),
+                        Err(error) => {
+                            assert_eq!(error.raw_os_error(), Some(libc::EMFILE), "{error}");
+                            refused.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    // Or this was no shortage.
+    assert!(refused.into_inner() > 0, "nobody was refused");
+    for (number, bytes) in captures.iter().enumerate() {
+        assert_same(&read_once_closed(&path(number)), bytes, "one at a time");
     }
     mounted.unmount();
 }

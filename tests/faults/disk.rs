@@ -184,7 +184,7 @@ pub fn at_every_call<S>(
             match (&outcome, fault.errno()) {
                 (Ok(()), _) => {}
                 (Err(Error::Io { errno, .. }), Some(wanted)) => {
-                    assert_eq!(*errno, wanted, "{place}")
+                    assert_eq!(*errno, wanted, "{place}");
                 }
                 (Err(Error::CutOff | Error::Shrank), None) if fault == Fault::Nothing => {}
                 (Err(Error::Fault(found)), None)

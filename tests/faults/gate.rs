@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::common::mounted::free;
 
 const ROOT: u64 = 1;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What becomes of reads of a file from an offset on.
 #[derive(Clone, Copy)]

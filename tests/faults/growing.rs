@@ -5,8 +5,10 @@ use pcapzst::capture::{Error, Form, Known, OnFault, Progress, Source, State};
 use crate::disk::at_every_call;
 use crate::{capture, check_facts, engine, open, read_all};
 
-/// Each form of a capture: its bytes on disk, those of an earlier moment, and its source.
-fn forms(seed: u64) -> [(Form, Vec<u8>, Vec<u8>, Vec<u8>); 2] {
+/// A form of a capture: its bytes on disk, those of an earlier moment, and its source.
+type Grown = (Form, Vec<u8>, Vec<u8>, Vec<u8>);
+
+fn forms(seed: u64) -> [Grown; 2] {
     let (pcap, marked, _) = capture(seed);
     let middle = marked.frames[marked.frames.len() / 2].clone();
     let early = marked.physical[..middle.1.start + 7].to_vec();
