@@ -132,14 +132,15 @@ pub fn header(bytes: &[u8]) -> Result<Option<Header>, FaultKind> {
     let size_at = dictionary_at + dictionary_len;
     let end = size_at + size_len;
 
-    if !is_single_segment && let Some(&window) = bytes.get(window_at) {
-        check_window(window)?;
-    }
     if size_len == 0 {
         return Err(FaultKind::NoContentSize);
     }
     if !has_checksum {
         return Err(FaultKind::NoChecksum);
+    }
+    // What the first bytes say comes first, so that the fault is the same however many of them are there.
+    if !is_single_segment && let Some(&window) = bytes.get(window_at) {
+        check_window(window)?;
     }
     let (Some(dictionary), Some(size)) =
         (bytes.get(dictionary_at..size_at), bytes.get(size_at..end))
@@ -315,6 +316,16 @@ mod tests {
             start(&[0x28, 0xB5, 0x2F, 0xFC]),
             Err([0x28, 0xB5, 0x2F, 0xFC])
         );
+    }
+
+    #[test]
+    fn of_several_faults_the_same_is_named_however_many_bytes_are_there() {
+        // Neither content size nor checksum, and a window that no zstd has.
+        let mut bytes = ZSTD_MAGIC.to_vec();
+        bytes.extend([0, 0xE0, 0, 0]);
+        for len in 5..=bytes.len() {
+            assert_eq!(header(&bytes[..len]), Err(FaultKind::NoContentSize));
+        }
     }
 
     #[test]

@@ -53,8 +53,10 @@ impl Naming {
         let is_usable = bytes.len() > 1
             && !bytes.contains(&b'/')
             && !bytes.contains(&0)
-            && !bytes.ends_with(PCAP)
-            && !bytes.ends_with(ZST);
+            && ![PCAP, ZST]
+                .iter()
+                // The end of `.pcap` would make partial ones of all.
+                .any(|ending| bytes.ends_with(ending) || ending.ends_with(bytes));
         is_usable.then(|| Self {
             partial_suffix: bytes.to_vec(),
         })
@@ -142,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_suffix_that_makes_names_ambiguous_is_refused() {
-        for suffix in ["", ".", ".pcap", ".x.zst", "a/b"] {
+        for suffix in ["", ".", ".pcap", ".x.zst", "a/b", "ap", "pcap", "st", "zst"] {
             assert!(Naming::with_partial_suffix(OsStr::new(suffix)).is_none());
         }
         let naming = Naming::with_partial_suffix(OsStr::new(".tmp")).expect("usable");
