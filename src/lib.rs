@@ -20,6 +20,8 @@ pub mod capture;
 pub mod cli;
 pub mod format;
 pub mod fuse;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod lane;
 mod plain;
 mod sink;

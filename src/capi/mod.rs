@@ -19,6 +19,8 @@
 
 mod batch;
 mod frames;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod guard;
 mod open;
 mod reader;

@@ -7,6 +7,8 @@
 
 mod entry;
 mod folder;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 
 use std::io;
 use std::path::Path;

@@ -10,6 +10,8 @@ pub mod cache;
 pub mod decode;
 pub mod error;
 pub mod follow;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod index;
 pub mod live;
 pub mod medium;

@@ -7,6 +7,8 @@ mod compose;
 pub mod error;
 pub mod file_id;
 pub mod frame;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod marker;
 pub mod offset;
 pub mod pcap;

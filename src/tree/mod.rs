@@ -6,6 +6,8 @@ pub mod attr;
 pub mod capture_node;
 pub mod census;
 pub mod errno;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod handle;
 pub mod idle;
 pub mod inode;

@@ -76,14 +76,26 @@ impl Odd {
 
 /// All of them.
 pub fn table() -> Vec<Odd> {
-    let sample = Sample::new();
-    let mut table = head::inputs(&sample);
-    table.extend(data::walk_faults(&sample));
-    table.extend(data::frame_faults(&sample));
-    table.extend(data::unusual(&sample));
-    table.extend(data::bad_records(&sample));
-    table.extend(tail::inputs(&sample));
-    table.extend(raw::inputs(&sample));
+    table_of(&Sample::of(Pcap::random(Magic::LeUs, 2026, 60)))
+}
+
+/// All of them, made of packets of a few bytes.
+pub fn small_table() -> Vec<Odd> {
+    let mut pcap = Pcap::new(Magic::BeNs);
+    for number in 0..60 {
+        pcap.push(1_700_000_000 + number, 7, 60, b"odd");
+    }
+    table_of(&Sample::of(pcap))
+}
+
+fn table_of(sample: &Sample) -> Vec<Odd> {
+    let mut table = head::inputs(sample);
+    table.extend(data::walk_faults(sample));
+    table.extend(data::frame_faults(sample));
+    table.extend(data::unusual(sample));
+    table.extend(data::bad_records(sample));
+    table.extend(tail::inputs(sample));
+    table.extend(raw::inputs(sample));
     table
 }
 
@@ -104,8 +116,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    fn new() -> Self {
-        let pcap = Pcap::random(Magic::LeUs, 2026, 60);
+    /// Of sixty packets.
+    fn of(pcap: Pcap) -> Self {
         let part = |from: usize, to: usize| pcap.bytes[pcap.ends[from]..pcap.ends[to]].to_vec();
         let data = [part(0, 20), part(20, 40), part(40, 60)];
         Self {

@@ -13,10 +13,10 @@ use crate::format::pcap::GLOBAL_HEADER_LEN;
 use crate::format::table::{OFFSET_LIMIT, Span, Table};
 use crate::format::{FileId, PhysicalOffset, SourceOffset};
 
-const MAGIC: [u8; 8] = *b"PSZINDEX";
-const VERSION: u32 = 1;
+pub(super) const MAGIC: [u8; 8] = *b"PSZINDEX";
+pub(super) const VERSION: u32 = 1;
 /// Bytes before the frames.
-const FIXED_LEN: usize = 136;
+pub(super) const FIXED_LEN: usize = 136;
 const CHECKSUM_LEN: u64 = 4;
 /// The longest entry that is written or read, in bytes: a table of 1.3 million frames of the default size.
 pub(in crate::capture) const ENTRY_MOST: u64 = 8 * 1024 * 1024;
@@ -187,7 +187,7 @@ fn wrong(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+pub(super) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(low_byte(number) | 0x80);
         number >>= 7;
