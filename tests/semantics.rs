@@ -155,32 +155,32 @@ const QUOTED: &str = r"
 - [S42] `user.pcapzst.error` names frame, physical offset, and what was wanted and got.
     facts/damage.rs: a_frame_that_does_not_decode_fails_alone_and_each_time
     facts/damage.rs: behind_a_walk_fault_every_read_fails
-- [S89] With `allow_other` a capture that a user may not read by mode, owner and group is not opened by that user, and its attributes by name are not told, whoever else reads it; its size and times show where its folder may be searched, as in SOURCE.
+- [S100] With `allow_other` a capture that a user may not read by mode, owner and group is not opened by that user, and its attributes by name are not told, whoever else reads it; its size and times show where its folder may be searched, as in SOURCE.
     right/mode.rs: a_capture_of_roots_own_is_read_by_nobody_else_before_or_after_root_read_it
     right/mode.rs: a_groups_capture_is_read_by_its_group_and_by_no_other
     right/mode.rs: what_is_in_a_closed_folder_is_not_found_by_name
-- [S90] Rights that change in SOURCE hold for every open that begins afterwards, also for a descriptor that is opened again (`/proc/self/fd`); handles that are open go on.
+- [S101] Rights that change in SOURCE hold for every open that begins afterwards, also for a descriptor that is opened again (`/proc/self/fd`); handles that are open go on.
     right/mode.rs: a_capture_that_becomes_private_is_opened_by_nobody_else_from_then_on
-- [S82] With `allow_other` a symbolic link of root or of the daemon's user is followed, and another user's only where it leads to what is that user's too; else it is ENOENT and not listed.
+- [S102] With `allow_other` a symbolic link of root or of the daemon's user is followed, and another user's only where it leads to what is that user's too; else it is ENOENT and not listed.
     right/link.rs: anothers_link_shows_no_one_what_a_closed_folder_holds
     right/link.rs: a_folder_that_another_swaps_for_a_link_to_a_closed_one_shows_nothing_of_it
-- [S83] No look-up and no open leaves SOURCE, whatever is swapped for a link meanwhile.
+- [S103] No look-up and no open leaves SOURCE, whatever is swapped for a link meanwhile.
     right/link.rs: a_folder_that_is_swapped_for_a_link_out_of_the_source_leads_nowhere
     right/link.rs: a_path_with_many_links_ends_where_the_kernel_would_end_it
-- [S84] A mount by an ordinary user goes through fusermount3 and shows what that user may read, whoever asks; what that user may not read is listed, and looking at it is EACCES.
+- [S104] A mount by an ordinary user goes through fusermount3 and shows what that user may read, whoever asks; what that user may not read is listed, and looking at it is EACCES.
     right/user_mount.rs: a_users_mount_is_for_that_user_and_read_with_that_users_rights
     right/user_mount.rs: a_users_mount_for_all_shows_no_more_than_that_user_may_read
-- [S85] Without `allow_other` or `allow_root` only the mounting user passes, and root is another user; `allow_root` answers that user and root.
+- [S105] Without `allow_other` or `allow_root` only the mounting user passes, and root is another user; `allow_root` answers that user and root.
     right/user_mount.rs: a_users_mount_is_for_that_user_and_read_with_that_users_rights
     right/user_mount.rs: allow_root_lets_root_in_and_nobody_else
-- [S86] tcpdump as root becomes the user `tcpdump` once its first file is open: in a mount for root alone a second one (`-V`) fails with EACCES; `-Z root` reads all, and so does a mount with `allow_other` where the files may be read by all.
+- [S106] tcpdump as root becomes the user `tcpdump` once its first file is open: in a mount for root alone a second one (`-V`) fails with EACCES; `-Z root` reads all, and so does a mount with `allow_other` where the files may be read by all.
     right/tcpdump.rs: roots_tcpdump_reads_a_second_file_with_its_user_name_kept_or_in_a_mount_for_all
-- [S87] The daemon, the commands and the C library's readers open what is in SOURCE for reading only, the daemon always beneath SOURCE's own descriptor, and nothing there is made, renamed or changed; SOURCE may be mounted read-only.
+- [S107] The daemon, the commands and the C library's readers open what is in SOURCE for reading only, the daemon always beneath SOURCE's own descriptor, and nothing there is made, renamed or changed; SOURCE may be mounted read-only.
     untouched/asked.rs: a_daemon_only_reads_its_source_whatever_is_asked_of_it
     untouched/asked.rs: inspect_verify_cat_and_a_pack_to_elsewhere_only_read
     untouched/asked.rs: the_c_librarys_readers_only_read
     untouched/read_only.rs: a_source_that_is_mounted_read_only_is_served_checked_and_packed_from
-- [S88] In messages, log lines and text for people, control characters of a name are escapes (`\n`, `\u{1b}`), so that each message is one line; JSON has its own escapes.
+- [S108] In messages, log lines and text for people, control characters of a name are escapes (`\n`, `\u{1b}`), so that each message is one line; JSON has its own escapes.
     trap/names.rs: control_characters_of_a_name_are_printed_as_escapes_and_stay_on_their_line
 - [S43] Whatever would change a file, a folder, a mode, a time or an attribute fails with EROFS, and SOURCE stays as it was.
     read_only.rs: every_write_is_refused_as_read_only
