@@ -48,6 +48,15 @@ const IGNORED: [&str; 33] = [
     "lazytime",
     "nolazytime",
 ];
+/// Flags that [`table::WORDS`] does without: they take another one back, or are refused in words of their own.
+const UNLISTED: [&str; 6] = [
+    "exec",
+    "atime",
+    "relatime",
+    "norelatime",
+    "strictatime",
+    "remount",
+];
 /// Beginnings of such words that carry a value.
 const IGNORED_PREFIXES: [&str; 6] = ["x-", "X-", "comment=", "user=", "uhelper=", "helper="];
 /// `SELinux` labels go to the kernel as they are.
@@ -178,7 +187,7 @@ impl MountOptions {
             return Ok(());
         }
         // What the table lacks, help and manual lack too.
-        if !table::has(word) {
+        if !table::has(word) && !UNLISTED.contains(&word) {
             return Err("unknown");
         }
         match word.split_once('=') {

@@ -187,6 +187,7 @@ mod tests {
                 Some("OCTAL") => &["=022"],
                 Some("BYTES") => &["=8M"],
                 Some("SUFFIX") => &["=.tmp"],
+                Some("FILE") => &["=/var/log/x"],
                 Some("DIR") => &["=/var/cache/x"],
                 Some("NAME") => &["=captures"],
                 Some("pcapzst") => &["=pcapzst"],
