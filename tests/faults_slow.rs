@@ -102,6 +102,17 @@ impl Scene {
         }
     }
 
+    /// Mends the disk, and waits until the capture can be read: a read of one who looks ahead may have begun before, and
+    /// who wants the same frame meanwhile gets its outcome. How many reads had failed.
+    #[track_caller]
+    fn mend(&self, name: &str) -> u64 {
+        let failed = self.gate.open();
+        self.wait_until("it is read again", |scene| {
+            fs::read(scene.path(name)).is_ok()
+        });
+        failed
+    }
+
     /// Descriptors that the mount's program has open.
     fn descriptors(&self) -> usize {
         let folder = format!("/proc/{}/fd", self.mounted.pid());

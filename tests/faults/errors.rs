@@ -52,7 +52,7 @@ fn a_read_that_fails_once_is_told_or_made_again_and_the_next_one_is_right() {
             Ok(()) => assert_same(&got, wanted, name),
             Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EIO), "{name}"),
         }
-        assert_eq!(scene.gate.open(), 1, "{name}: no read failed");
+        assert_eq!(scene.mend(name), 1, "{name}: no read failed");
         file.read_exact_at(&mut got, at as u64).unwrap();
         assert_same(&got, wanted, name);
         scene.check_all(name);
@@ -77,7 +77,7 @@ fn while_the_disk_fails_its_errno_comes_through_and_then_all_is_as_before() {
                 assert!(is_told, "{name}: {told}, wanted {wanted}");
             }
             assert_eq!(names(scene.mounted.path()).len(), FORMS.len());
-            assert!(scene.gate.open() >= 3);
+            assert!(scene.mend(name) >= 3);
             assert_eq!(file.read_at(&mut got, at as u64).unwrap(), got.len());
             assert_same(&got, &scene.marked(name).source[at..at + 5000], name);
             scene.check_all(name);
@@ -111,7 +111,7 @@ fn a_walk_that_meets_a_bad_disk_is_told_and_the_next_one_finds_all() {
             for (other, _) in FORMS.iter().filter(|(other, _)| *other != name) {
                 scene.check_all(other);
             }
-            scene.gate.open();
+            scene.mend(name);
             scene.check_all(name);
             check_sound(&scene, name, state);
         }
@@ -152,7 +152,7 @@ fn growth_that_cannot_be_read_yet_is_seen_once_it_can() {
         assert_same(&got, &marked.source[..100_000], name);
         let behind = file.read_at(&mut got, before.len());
         assert_eq!(errno(behind), libc::EIO, "no end of the file: {name}");
-        scene.gate.open();
+        scene.mend(name);
         let after = fs::metadata(scene.path(name)).unwrap();
         assert_eq!(after.len(), marked.source.len() as u64);
         assert_eq!(after.ino(), before.ino());
@@ -230,7 +230,7 @@ fn a_map_and_a_splice_of_a_page_that_cannot_be_read_whole_show_no_byte_that_is_n
         scene.gate.set(name, from, Rule::Fail(libc::EIO, ALWAYS));
         check_pages(&file, &marked.source, page, name);
         assert_eq!(file.metadata().unwrap().len(), size, "{name}");
-        scene.gate.open();
+        scene.mend(name);
         scene.check_all(name);
         let map = Map::new(&file, 0, marked.source.len(), Sharing::Shared).unwrap();
         let mut got = vec![0; marked.source.len()];
