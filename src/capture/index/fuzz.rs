@@ -16,6 +16,7 @@ use crate::capture::fuzz::{CACHE_SIZE, FRAME_MOST, Folder, Growing, read, sample
 use crate::capture::stamp::Stamp;
 use crate::capture::survey::{FIRST_WINDOW, Head};
 use crate::capture::{Engine, Form, Progress, Source};
+use crate::format::fuzz::Dice;
 use crate::format::table::{OFFSET_LIMIT, Span, Table};
 use crate::format::{FileId, PhysicalOffset, SourceOffset};
 
@@ -93,6 +94,18 @@ fn entry(bytes: &[u8], stamp: &Stamp) {
         ..*stamp
     };
     assert!(Kept::decode(bytes, len, &other).is_err(), "of another file");
+    let mut dice = Dice::of(bytes);
+    let mut flipped = bytes.to_vec();
+    flipped[dice.below(bytes.len())] ^= 1 << dice.below(8);
+    assert!(
+        Kept::decode(&flipped[..], len, stamp).is_err(),
+        "with another bit"
+    );
+    let cut = dice.below(bytes.len());
+    assert!(
+        Kept::decode(&bytes[..cut], cut as u64, stamp).is_err(),
+        "cut off"
+    );
 }
 
 /// As many true frames as the first byte says, then the pairs of lengths that follow, as the table of a capture that is sound: who
