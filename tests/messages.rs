@@ -21,7 +21,11 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 const HELP: [&str; 3] = ["cli/args.rs", "cli/exit.rs", "fuse/options/table.rs"];
 
 /// Texts that read as prose and are data on stdout, or for nobody to read.
-const NO_MESSAGES: [&str; 8] = [
+const NO_MESSAGES: [&str; 11] = [
+    // What syslog is sent, and what a word of fuser's is known by.
+    "<…>pcapzst[…]: …",
+    "Failed to send FUSE reply",
+    "(os error 2)",
     "logical name",
     "source size",
     "physical size",
