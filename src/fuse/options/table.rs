@@ -41,7 +41,7 @@ impl Word {
     }
 }
 
-/// All options but those that are passed on or ignored ([`super::KERNEL_PREFIXES`], [`super::IGNORED`]). One that is not
+/// All options but those that are passed on or ignored (`KERNEL_PREFIXES`, `IGNORED`). One that is not
 /// here is unknown: the parser asks this table first.
 pub const WORDS: [Word; 20] = [
     Word::flag(
