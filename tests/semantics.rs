@@ -342,3 +342,45 @@ fn a_fact_may_go_on_in_the_next_line() {
         wanted.map(|(anchor, sentence)| (anchor.to_owned(), sentence.to_owned()))
     );
 }
+
+/// Words of four parts and more that look like a function's name.
+fn functions_named(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter: char| {
+        !(letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_')
+    })
+    .filter(|word| word.split('_').filter(|part| !part.is_empty()).count() >= 4)
+    // Shortened: the sentence goes on where the name does not.
+    .filter(|word| !word.ends_with('_'))
+}
+
+fn sources(folder: &Path, into: &mut String) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, into);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            into.push_str(&fs::read_to_string(path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn each_trap_has_a_row_and_each_test_that_is_named_there_and_among_faults_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut code = String::new();
+    sources(&root.join("src"), &mut code);
+    sources(&root.join("tests"), &mut code);
+    let semantics = fs::read_to_string(root.join("docs/SEMANTICS.md")).unwrap();
+    let (_, traps) = semantics.split_once("\n## Traps\n").unwrap();
+    for number in 1..=55 {
+        let start = format!("\n| {number} | ");
+        assert_eq!(traps.matches(&start).count(), 1, "rows of trap {number}");
+    }
+    let faults = fs::read_to_string(root.join("docs/RELIABILITY.md")).unwrap();
+    let mut count = 0;
+    for name in functions_named(traps).chain(functions_named(&faults)) {
+        assert!(code.contains(&format!("fn {name}(")), "no test {name}");
+        count += 1;
+    }
+    assert!(count > 100, "only {count} names were found");
+}
