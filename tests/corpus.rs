@@ -126,7 +126,14 @@ fn frames() -> Seeds {
         blocks: vec![Block::Reserved],
         ..Handmade::raw(b"")
     };
+    let window = |descriptor| Handmade {
+        window: Some(descriptor),
+        ..Handmade::raw(b"behind a window")
+    };
     named([
+        // Exponent 31 with the largest mantissa, and exponent 32.
+        ("window-most", window(21 << 3 | 7).build()),
+        ("window-4g", window(22 << 3).build()),
         ("compressed", zstd_frame(&text)),
         ("long", zstd_frame(&text.repeat(200))),
         ("empty", zstd_frame(b"")),

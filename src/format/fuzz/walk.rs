@@ -92,8 +92,8 @@ fn whole(bytes: &[u8]) {
             Ok(end @ (Step::Torn(_) | Step::End)) => {
                 let rest = len - at.as_u64();
                 assert_eq!((passed, end == Step::End), (0, rest == 0));
-                if end == Step::Torn(Torn::Zeros) && rest < 3 {
-                    let tail = &bytes[bytes.len() - usize::try_from(rest).expect("less than 3")..];
+                if end == Step::Torn(Torn::Zeros) && rest < 4 {
+                    let tail = &bytes[bytes.len() - usize::try_from(rest).expect("less than 4")..];
                     assert!(tail.iter().all(|byte| *byte == 0), "{tail:?} are no zeros");
                 }
                 break;
