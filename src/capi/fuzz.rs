@@ -1,6 +1,10 @@
 //! A capture in memory, of any bytes, through the functions that C calls.
 #![allow(
     clippy::missing_panics_doc,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::panic,
+    clippy::unreachable,
     reason = "a property that does not hold is a panic"
 )]
 

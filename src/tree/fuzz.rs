@@ -1,6 +1,10 @@
 //! Names of any bytes.
 #![allow(
     clippy::missing_panics_doc,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::panic,
+    clippy::unreachable,
     reason = "a property that does not hold is a panic"
 )]
 

@@ -2,6 +2,10 @@
 #![allow(
     clippy::missing_panics_doc,
     clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::panic,
+    clippy::unreachable,
     reason = "a property that does not hold is a panic"
 )]
 
