@@ -97,7 +97,7 @@ impl Tree {
     }
 
     /// The offset from which on the kernel's pages of the inode have to go before it is told `size`. For attributes that
-    /// are [`Attributes::is_mapped`]; called from one thread, which then tells the size.
+    /// are [`super::attr::Attributes::is_mapped`]; called from one thread, which then tells the size.
     #[must_use]
     pub fn pages_to_drop(&self, id: u64, size: u64) -> Option<u64> {
         let node = self.nodes.node(id)?;
