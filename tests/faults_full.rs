@@ -183,6 +183,9 @@ fn a_step_of_the_end_that_fails_is_told_and_no_part_gets_the_final_name() {
             let how = format!("error={errno}");
             let ran = pack_by(&scene, disturbed(step, &how), &out.last, is_stream).exits(1);
             assert!(!ran.stderr.is_empty(), "{what}");
+            // About the file that could not be written, not about what it was to be made of.
+            let output = format!("pcapzst: {}", out.last.display());
+            assert!(ran.stderr.starts_with(&output), "{what}: {}", ran.stderr);
             if step == ("fsync", 2) {
                 // The folder: the file itself is whole, and on disk.
                 scene.check_done(&out, &what);
@@ -220,7 +223,11 @@ fn an_input_that_cannot_be_read_is_told_and_leaves_what_a_stream_has_given() {
         strace.arg(env!("CARGO_BIN_EXE_pcapzst"));
         let command = flushing(strace, "3600000");
         let ran = pack_by(&scene, command, &out.last, is_stream).exits(1);
-        assert!(ran.stderr.contains("Input/output error"), "{}", ran.stderr);
+        let told = match is_stream {
+            true => "pcapzst: -: reading: Input/output error".to_owned(),
+            false => format!("{}: reading: Input/output error", scene.input().display()),
+        };
+        assert!(ran.stderr.contains(&told), "{}", ran.stderr);
         assert!(!out.last.exists());
         assert_eq!(out.partial.exists(), is_stream);
         if is_stream {

@@ -17,7 +17,7 @@ use std::process::Stdio;
 use common::day::scratch;
 use common::live::{Live, decoded};
 use common::pcap::{Magic, Pcap};
-use common::{assert_same, names, pcapzst, run};
+use common::{assert_same, names, pcapzst, run, run_with_input};
 use nix::sys::signal::{Signal, kill};
 
 /// A pipe holds this much (pipe(7)); what is written beyond it has been taken out by the reader, who may hold as much
@@ -138,6 +138,21 @@ fn a_killed_writer_leaves_whole_frames_under_the_partial_name() {
         .arg(&out))
     .ok();
     assert_same(&decoded(&out), &pcap.bytes, "packed again");
+}
+
+#[test]
+fn standard_input_that_cannot_be_read_is_named_and_nothing_is_left() {
+    let folder = scratch();
+    let out = out_in(folder.path());
+    let mut command = pcapzst();
+    command.args(["pack", "-", "-o"]).arg(&out);
+    let unreadable = std::fs::File::open(folder.path()).unwrap();
+    let ran = run_with_input(&mut command, unreadable.into()).exits(1);
+    assert_eq!(
+        ran.stderr,
+        "pcapzst: -: reading: Is a directory (os error 21)\n"
+    );
+    assert_eq!(names(folder.path()), Vec::<Vec<u8>>::new());
 }
 
 #[test]

@@ -32,6 +32,14 @@ pub(super) enum Event {
     Stop,
 }
 
+/// What went wrong while a writer was fed, and on which side.
+pub(super) enum Failure {
+    /// The input cannot be read.
+    Reading(Error),
+    /// The writer gave up: over what it was given, or over its disk.
+    Writing(Error),
+}
+
 /// How the input ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -87,7 +95,7 @@ pub(super) fn fill(
     arriving: &Receiver<Event>,
     flush_after: Option<Duration>,
     mut on_bytes: impl FnMut(u64),
-) -> Result<Ending, Error> {
+) -> Result<Ending, Failure> {
     let mut flush_at: Option<Instant> = None;
     let mut stop_at: Option<Instant> = None;
     loop {
@@ -102,7 +110,7 @@ pub(super) fn fill(
             }
             Ok(Event::Piece(piece)) => {
                 let frames = writer.written().frames;
-                writer.write(&piece)?;
+                writer.write(&piece).map_err(Failure::Writing)?;
                 on_bytes(piece.len() as u64);
                 if writer.written().frames > frames {
                     flush_at = None;
@@ -119,10 +127,12 @@ pub(super) fn fill(
             }
             Ok(Event::Stop) if flush_after.is_none() => return Ok(Ending::Stopped),
             Ok(Event::Stop) => stop_at = Some(Instant::now() + DRAIN_AFTER_STOP),
-            Ok(Event::Failed(error)) => return Err(Error::io("reading")(error)),
+            Ok(Event::Failed(error)) => {
+                return Err(Failure::Reading(Error::io("reading")(error)));
+            }
             Err(RecvTimeoutError::Timeout) if stop_at.is_some() => return Ok(Ending::Stopped),
             Err(RecvTimeoutError::Timeout) => {
-                writer.flush()?;
+                writer.flush().map_err(Failure::Writing)?;
                 flush_at = None;
             }
         }

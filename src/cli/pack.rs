@@ -15,7 +15,7 @@ use nix::sys::signal::{SigSet, Signal};
 
 use super::args::Pack;
 use super::exit::Exit;
-use super::feed::{Ending, PIECES, Stopper, fill, read_file, read_in_background};
+use super::feed::{Ending, Failure, PIECES, Stopper, fill, read_file, read_in_background};
 use super::{complain, progress, say};
 use crate::capture::writer::{Existing, Options, Writer, Written, partial_path};
 use crate::capture::{Error, Form, Progress};
@@ -119,6 +119,19 @@ impl Problem {
         }
     }
 
+    /// A writer of `out` that could not go on with `input`. Of a file, what the writer does not take is the input's fault; a
+    /// stream is gone by then, and what was written is what one can look at.
+    fn feeding(input: &Path, out: &Path) -> impl Fn(Failure) -> Self {
+        let is_stream = input == Path::new("-");
+        move |failure| match failure {
+            Failure::Reading(error) => Self::with(input)(error),
+            Failure::Writing(error) if is_stream || matches!(error, Error::Io { .. }) => {
+                Self::with(&partial_path(out))(error)
+            }
+            Failure::Writing(error) => Self::with(input)(error),
+        }
+    }
+
     /// A writer of `out` that did not start: over a fault in what another one left, or over `out` itself.
     fn starting(out: &Path) -> impl Fn(Error) -> Self {
         move |error| Self {
@@ -152,7 +165,7 @@ fn options(args: &Pack, is_stream: bool) -> Options {
 /// Packs standard input. It cannot be read again: whatever goes wrong, the whole frames that were written stay, under the
 /// partial name.
 fn pack_stream(out: &Path, args: &Pack, stopper: &Stopper) -> Result<(Written, Ending), Problem> {
-    let of_output = Problem::with(out);
+    let (of_input, of_output) = (Problem::with(Path::new("-")), Problem::with(out));
     let mut writer = Writer::create(out, options(args, true)).map_err(Problem::starting(out))?;
     let (events, arriving) = sync_channel(PIECES);
     let flush_after = Some(Duration::from_millis(args.flush_ms));
@@ -166,9 +179,9 @@ fn pack_stream(out: &Path, args: &Pack, stopper: &Stopper) -> Result<(Written, E
     if !writer.has_header() {
         // Nothing that anybody could read: the next run is not to stumble over it.
         let outcome = match ending {
-            Ok(_) => writer.finish().map_err(Problem::with(Path::new("-"))),
-            Err(error @ Error::Fault(_)) => Err(Problem::with(Path::new("-"))(error)),
-            Err(error) => Err(Problem::with(&partial_path(out))(error)),
+            Ok(_) => writer.finish().map_err(of_input),
+            Err(Failure::Writing(error @ Error::Fault(_))) => Err(of_input(error)),
+            Err(failure) => Err(Problem::feeding(Path::new("-"), out)(failure)),
         };
         let abandoned = writer.abandon();
         let written = outcome?;
@@ -178,14 +191,10 @@ fn pack_stream(out: &Path, args: &Pack, stopper: &Stopper) -> Result<(Written, E
     }
     let ending = match ending {
         Ok(ending) => ending,
-        Err(error) => {
+        Err(failure) => {
             // Whole records that came before are not lost; the first error is the one to tell.
             let _ = writer.flush();
-            return Err(Problem {
-                path: partial_path(out),
-                error,
-                advice: "",
-            });
+            return Err(Problem::feeding(Path::new("-"), out)(failure));
         }
     };
     let finished = match ending {
@@ -221,9 +230,12 @@ fn pack_file(
     let bar = progress::bar(before.len(), input.to_string_lossy().into_owned());
     let filled = if stopper.direct_to(events.clone()) {
         read_file(&file, events)
+            .map_err(Failure::Reading)
             .and_then(|()| fill(&mut writer, &arriving, None, |bytes| bar.inc(bytes)))
-            .and_then(|ending| check_whole(&writer, &file, &before, ending))
-            .map_err(of_input)
+            .and_then(|ending| {
+                check_whole(&writer, &file, &before, ending).map_err(Failure::Reading)
+            })
+            .map_err(Problem::feeding(input, out))
     } else {
         Ok(Ending::Stopped)
     };
