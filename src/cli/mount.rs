@@ -107,7 +107,7 @@ pub(super) enum Called {
 /// `arguments` as ours, when mount(8) calls this program as `mount.pcapzst` or `mount.fuse.pcapzst`:
 /// `mount.pcapzst SOURCE MOUNTPOINT [-sfnv] [-N namespace] [-o options] [-t type]` (mount(8), external helpers). Where
 /// libfuse's mount.fuse is that helper, it calls `pcapzst SOURCE MOUNTPOINT -o options` (fuse(8)): an absolute path is no
-/// command of ours.
+/// command of ours. By hand that is how libfuse's programs are called, whose `-f` is the foreground.
 pub(super) fn as_called(arguments: Vec<OsString>) -> Called {
     let mut rest = arguments.into_iter();
     let Some(program) = rest.next() else {
@@ -134,7 +134,10 @@ pub(super) fn as_called(arguments: Vec<OsString>) -> Called {
             {
                 // Sloppy, no mtab and verbose change nothing here.
                 if letters.contains(&b'f') {
-                    return Called::Fake;
+                    if is_helper {
+                        return Called::Fake;
+                    }
+                    ours.push(OsString::from("-f"));
                 }
             }
             _ => ours.push(argument),
@@ -183,6 +186,15 @@ mod tests {
             Called::Directly(wanted.to_vec()),
             "as mount.fuse3 calls it"
         );
+        for flags in ["-f", "-sf"] {
+            let given = ["pcapzst", "/src", "/mnt", flags].map(OsString::from);
+            let wanted = ["pcapzst", "mount", "/src", "/mnt", "-f"].map(OsString::from);
+            assert_eq!(
+                as_called(given.to_vec()),
+                Called::Directly(wanted.to_vec()),
+                "by hand, as libfuse's own programs"
+            );
+        }
         let given = ["pcapzst", "cat", "-t"].map(OsString::from).to_vec();
         assert_eq!(as_called(given.clone()), Called::Directly(given));
     }
