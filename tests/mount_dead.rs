@@ -9,10 +9,9 @@
 
 mod common;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -21,7 +20,8 @@ use common::day::{Day, scratch};
 use common::mounted::{free, is_mounted, mount_entry, wait_until_unmounted};
 use common::pcap::{Magic, Pcap};
 use common::point::{Point, has_ended};
-use common::{assert_same, names, pcapzst, run, tool};
+use common::user::{NOBODY, as_user, bind, program_in, set_mode};
+use common::{Ran, assert_same, names, pcapzst, run, tool};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::{Signal, kill};
@@ -39,8 +39,7 @@ impl Bound {
     /// A bind mount of this folder.
     fn of(folder: &Path) -> Self {
         let bound = Self(scratch());
-        let none = None::<&str>;
-        mount(Some(folder), bound.path(), none, MsFlags::MS_BIND, none).unwrap();
+        bind(folder, bound.path());
         bound
     }
 
@@ -258,11 +257,8 @@ fn with_auto_unmount_a_killed_programs_mount_goes_away_and_a_bind_mount_stays_de
 /// A dead mount of this type: one whose device nobody has open any more.
 fn dead_mount(kind: &str, options: &str) -> Bound {
     let bound = Bound(scratch());
-    let device: File = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/fuse")
-        .unwrap();
+    let open = File::options().read(true).write(true).open("/dev/fuse");
+    let device = open.unwrap();
     let data = format!(
         "fd={},rootmode=40000,user_id=0,group_id=0{options}",
         device.as_raw_fd()
@@ -303,15 +299,8 @@ fn all_dead_mounts_on_one_point_give_way_to_the_next() {
     // Two, of which only the upper one shows.
     for _ in 0..2 {
         let upper = dead_mount("fuse.pcapzst", "");
-        let none = None::<&str>;
-        mount(
-            Some(upper.path()),
-            lower.path(),
-            none,
-            MsFlags::MS_MOVE,
-            none,
-        )
-        .unwrap();
+        let (from, none) = (Some(upper.path()), None::<&str>);
+        mount(from, lower.path(), none, MsFlags::MS_MOVE, none).unwrap();
     }
     run(&mut mount_on(lower.path(), &day)).ok();
     assert_eq!(names(lower.path()), [b"a.pcap"]);
@@ -323,27 +312,45 @@ fn all_dead_mounts_on_one_point_give_way_to_the_next() {
 /// of the test's own can be reached by nobody else.
 fn for_anybody(day: &Day) -> tempfile::TempDir {
     let folder = scratch();
-    fs::copy(env!("CARGO_BIN_EXE_pcapzst"), folder.path().join("pcapzst")).unwrap();
-    for opened in [folder.path(), day.path()] {
-        fs::set_permissions(opened, fs::Permissions::from_mode(0o755)).unwrap();
-    }
+    program_in(folder.path());
+    set_mode(folder.path(), 0o755);
+    set_mode(day.path(), 0o755);
     folder
+}
+
+/// Nobody's try to mount a day on a point.
+fn by_nobody(day: &Day, point: &Path) -> Ran {
+    let folder = for_anybody(day);
+    let mut command = as_user(NOBODY, &[]);
+    command.arg(folder.path().join("pcapzst"));
+    command.args(["mount", "-o", "no_index"]);
+    run(command.arg(day.source()).arg(point))
 }
 
 #[test]
 fn somebody_elses_dead_mount_stays_and_the_command_for_its_owner_is_told() {
     let (day, _) = day();
-    let program = for_anybody(&day);
     let dead = dead_mount("fuse.pcapzst", ",allow_other");
-    let mut command = tool("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
-    command
-        .arg(program.path().join("pcapzst"))
-        .args(["mount", "-o", "no_index"]);
-    let ran = run(command.arg(day.source()).arg(dead.path())).exits(1);
+    let ran = by_nobody(&day, dead.path()).exits(1);
     let shown = dead.path().display();
     let way = format!("run `pcapzst umount {shown}` as the user who made it or as root");
     assert!(ran.stderr.contains(&way), "{}", ran.stderr);
+    assert!(is_dead(dead.path()));
+}
+
+#[test]
+fn somebody_elses_mount_that_one_may_not_enter_stays_and_the_way_out_is_told() {
+    let (day, _) = day();
+    let (alive, dead) = (day.mount(), dead_mount("fuse.pcapzst", ""));
+    for point in [alive.path(), dead.path()] {
+        let ran = by_nobody(&day, point).exits(1);
+        let shown = point.display();
+        let start = format!("pcapzst: {shown}: Permission denied (os error 13) (a pcapzst mount");
+        let way = format!("run `pcapzst umount {shown}` as that user or as root");
+        let is_told = ran.stderr.starts_with(&start) && ran.stderr.contains(&way);
+        assert!(is_told, "{}", ran.stderr);
+    }
+    assert_eq!(names(alive.path()), [b"a.pcap"]);
     assert!(is_dead(dead.path()));
 }
 

@@ -22,8 +22,10 @@ pub(super) fn checked_paths(request: &Request) -> Result<(PathBuf, PathBuf), Mou
     let point = given_point
         .canonicalize()
         .map_err(failed(given_point.display()))?;
+    refuse_a_mounted(&point)?;
     for folder in [&source, &point] {
-        if !folder.is_dir() {
+        let attributes = folder.metadata().map_err(failed(folder.display()))?;
+        if !attributes.is_dir() {
             return Err(MountError::new(format!(
                 "{}: not a folder",
                 folder.display()
@@ -46,15 +48,25 @@ pub(super) fn checked_paths(request: &Request) -> Result<(PathBuf, PathBuf), Mou
             source.display()
         )));
     }
-    match mountinfo::at(&point) {
-        Ok(Some(mount)) if mount.fstype == FSTYPE => Err(MountError::new(format!(
-            "{}: a pcapzst mount is there already (end it with `pcapzst umount {}`)",
-            point.display(),
-            point.display()
-        ))),
-        Ok(_) => Ok((source, point)),
-        Err(error) => Err(failed("/proc/self/mountinfo")(error)),
+    Ok((source, point))
+}
+
+/// An error if a mount of ours is at `point`. Whom the kernel does not let in learns nothing of it, nor whether it is dead.
+fn refuse_a_mounted(point: &Path) -> Result<(), MountError> {
+    let mount = mountinfo::at(point).map_err(failed("/proc/self/mountinfo"))?;
+    if mount.is_none_or(|mount| mount.fstype != FSTYPE) {
+        return Ok(());
     }
+    let shown = point.display();
+    Err(MountError::new(match point.metadata() {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => format!(
+            "{shown}: {error} (a pcapzst mount of another user is there, alive or dead: run `pcapzst umount {shown}` as that \
+             user or as root, then mount again)"
+        ),
+        _ => format!(
+            "{shown}: a pcapzst mount is there already (end it with `pcapzst umount {shown}`)"
+        ),
+    }))
 }
 
 /// Takes away the mounts of ours at `given` whose daemon is dead: whoever starts a mount again, by hand, at boot or as a
@@ -70,7 +82,8 @@ fn clear_the_dead(given: &Path) -> Result<(), MountError> {
         let Some(mount) = mount.filter(|mount| mount.fstype.starts_with("fuse")) else {
             return Ok(());
         };
-        // Asked of the mount itself: the kernel may keep a dead mount's attributes for a moment.
+        // Asked of the mount itself: the kernel may keep a dead mount's attributes for a moment. Whom it does not let in, it
+        // answers with zeros.
         let Err(error @ Errno::ENOTCONN) = statfs(&point) else {
             return Ok(());
         };
