@@ -18,6 +18,18 @@ pub(super) fn is_same(a: &Path, b: &Path) -> bool {
     }
 }
 
+/// The one of `source` and `point` that is the folder `there`, an absolute path without links, or holds it; and what it is
+/// called.
+pub(super) fn holder_of<'a>(
+    there: &Path,
+    source: &'a Path,
+    point: &'a Path,
+) -> Option<(&'a Path, &'static str)> {
+    [(source, "source folder"), (point, "mount point")]
+        .into_iter()
+        .find(|(holder, _)| is_same(holder, there) || is_above(holder, there))
+}
+
 /// What is there of `path`, without links, and the rest.
 pub(super) fn nearest(path: &Path) -> (PathBuf, &Path) {
     path.ancestors()

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use nix::unistd::geteuid;
 
-use super::folder::{is_above, is_same, nearest};
+use super::folder::{holder_of, nearest};
 use super::options::IndexDir;
 use crate::capture::index::{INDEX_BYTES, Index};
 
@@ -60,14 +60,12 @@ fn open_in(folder: &Path, source: &Path, point: &Path) -> Result<Index, String> 
             folder.display()
         ));
     }
-    for (holder, name) in [(source, "source folder"), (point, "mount point")] {
-        if is_same(holder, &there) || is_above(holder, &there) {
-            return Err(format!(
-                "{}: the index folder lies in the {name}, {}",
-                folder.display(),
-                holder.display()
-            ));
-        }
+    if let Some((holder, kind)) = holder_of(&there, source, point) {
+        return Err(format!(
+            "{}: the index folder lies in the {kind}, {}",
+            folder.display(),
+            holder.display()
+        ));
     }
     Index::open(folder, INDEX_BYTES)
         .map_err(|error| format!("{}: the index folder: {error}", folder.display()))

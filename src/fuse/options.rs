@@ -48,7 +48,8 @@ const IGNORED: [&str; 33] = [
     "lazytime",
     "nolazytime",
 ];
-/// Flags that [`table::WORDS`] does without: they take another one back, or are refused in words of their own.
+/// Flags that [`table::WORDS`] does without, and [`table::REST`] names: they take another one back, or are refused in words of
+/// their own.
 const UNLISTED: [&str; 6] = [
     "exec",
     "atime",
@@ -186,7 +187,7 @@ impl MountOptions {
             self.kernel.push(word.to_owned());
             return Ok(());
         }
-        // What the table lacks, help and manual lack too.
+        // What does something is in the table, or in the words behind it: help and manual have it.
         if !table::has(word) && !UNLISTED.contains(&word) {
             return Err("unknown");
         }
@@ -243,9 +244,8 @@ impl MountOptions {
             }
             "index_dir" if value.is_empty() => return Err("wanted a folder"),
             "index_dir" => {
-                // The daemon leaves the folder that relative paths start from.
-                let folder = std::path::absolute(Path::new(value));
-                self.index = IndexDir::Given(folder.map_err(|_| "wanted a folder")?);
+                let folder = absolute(Path::new(value)).ok_or("wanted a folder")?;
+                self.index = IndexDir::Given(folder);
             }
             "log_file" => self.log_file = Some(log_file(Path::new(value))?),
             "partial_suffix" => {
@@ -274,9 +274,14 @@ fn unquoted(value: &str) -> &str {
     inner.unwrap_or(value)
 }
 
-/// The log file that a user names, as an absolute path: the daemon leaves the folder that relative ones start from.
+/// The log file that a user names, as an absolute path.
 pub fn log_file(value: &Path) -> Result<PathBuf, &'static str> {
-    std::path::absolute(value).map_err(|_| "wanted a file")
+    absolute(value).ok_or("wanted a file")
+}
+
+/// The daemon leaves the folder that relative paths start from. `None` for an empty one.
+fn absolute(path: &Path) -> Option<PathBuf> {
+    std::path::absolute(path).ok()
 }
 
 fn decimal(value: &str) -> Result<u32, &'static str> {
