@@ -24,6 +24,6 @@ pub mod fuse;
 pub mod fuzz;
 mod lane;
 mod plain;
-mod sink;
+pub mod sink;
 mod sys;
 pub mod tree;

@@ -4,6 +4,7 @@
 //! their number has a bound ([`flood`]): no client and no capture fills the disk through the log.
 
 mod flood;
+mod queue;
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,13 +16,14 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
 use flood::Flood;
+use queue::Queue;
 
 use crate::plain::Plain;
 
 /// The target of lines about a mount's own life: its start and its end.
 pub(crate) const MOUNT: &str = "pcapzst::mount";
 /// What is logged without `RUST_LOG`. What the file system below and the kernel's requests bring up is for whoever asks.
-const FILTER: &str = "warn,fuser=error,pcapzst::mount=info";
+pub const FILTER: &str = "warn,fuser=error,pcapzst::mount=info";
 /// Whose lines are those of the protocol crate.
 const FUSER: &str = "fuser";
 /// Where syslog listens on this machine (`_PATH_LOG` of syslog.h).
@@ -36,9 +38,11 @@ pub(crate) enum Sink {
     Syslog(UnixDatagram),
     /// To a file, which is open for appending.
     File(File),
+    /// To standard error, by a thread of its own: a pipe or terminal that nobody reads holds up no request.
+    Stderr(Queue),
 }
 
-/// Where lines go now: to standard error where it is nowhere else.
+/// Where lines go now: straight to standard error where nothing is set.
 static SINK: RwLock<Option<Arc<Sink>>> = RwLock::new(None);
 static FLOOD: Flood = Flood::new();
 
@@ -51,6 +55,14 @@ impl Sink {
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
         Ok(Self::Syslog(socket))
+    }
+
+    /// Standard error, for a process whose threads are to inherit the caller's signal mask.
+    ///
+    /// # Errors
+    /// No thread can be had.
+    pub(crate) fn stderr() -> io::Result<Self> {
+        Queue::before(io::stderr).map(Self::Stderr)
     }
 
     /// Writes a line. One that cannot be written is lost: there is nobody left to tell.
@@ -74,6 +86,10 @@ impl Sink {
                 let mut file: &File = file;
                 file.write_all(format!("{now} {level} {text}\n").as_bytes())
             }
+            Self::Stderr(queue) => {
+                queue.add(on_stderr(text));
+                Ok(())
+            }
         };
     }
 }
@@ -95,7 +111,7 @@ pub(crate) fn switch_to(sink: Sink) {
 
 /// Whether lines go to standard error.
 pub(crate) fn is_stderr() -> bool {
-    current().is_none()
+    matches!(current().as_deref(), None | Some(Sink::Stderr(_)))
 }
 
 fn current() -> Option<Arc<Sink>> {
@@ -111,9 +127,9 @@ pub(crate) fn install() {
         log::set_max_level(most);
         let to_stderr = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            if !is_stderr() {
+            if current().is_some() {
                 log_panic(info);
-            } else if FLOOD.allows(Instant::now()).is_some() {
+            } else if admits() {
                 to_stderr(info);
             }
         }));
@@ -151,22 +167,28 @@ impl Log for Logger {
         {
             return;
         }
-        // Who asked for more than warnings gets all of it; and a mount ends but once.
+        // Who asked for more than information gets all of it; and a mount ends but once.
         let is_bounded = record.level() <= Level::Info && record.target() != MOUNT;
-        if is_bounded {
-            match FLOOD.allows(Instant::now()) {
-                None => return,
-                Some(0) => {}
-                Some(missing) => write(
-                    Level::Warn,
-                    &format!("too much to log: {missing} lines were left out here"),
-                ),
-            }
+        if is_bounded && !admits() {
+            return;
         }
         write(record.level(), &Plain(text).to_string());
     }
 
-    fn flush(&self) {}
+    /// Waits a moment for what is queued, where there is a queue.
+    fn flush(&self) {
+        if let Some(Sink::Stderr(queue)) = current().as_deref() {
+            queue.flush();
+        }
+    }
+}
+
+/// Whether the bound on lines has room for one more; if so, how many it kept back is told before it.
+fn admits() -> bool {
+    FLOOD.admits(Instant::now(), |missing| {
+        let words = format!("too much to log: {missing} lines were left out here");
+        write(Level::Warn, &words);
+    })
 }
 
 /// Whether this is fuser's word about a reply that the kernel does not want any more (ENOENT): the reader was killed, or the
@@ -182,9 +204,13 @@ fn write(level: Level, text: &str) {
         Some(sink) => sink.write(level, text),
         // In one call, as above. Nobody may listen any more, which is no reason to panic.
         None => {
-            let _ = io::stderr().write_all(format!("pcapzst: {text}\n").as_bytes());
+            let _ = io::stderr().write_all(on_stderr(text).as_bytes());
         }
     }
+}
+
+fn on_stderr(text: &str) -> String {
+    format!("pcapzst: {text}\n")
 }
 
 #[cfg(test)]

@@ -10,15 +10,18 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::process::Stdio;
 
 use common::apart::{LAY_DEV, Syslog, apart};
 use common::day::{Day, scratch};
 use common::mounted::{Mounted, is_mounted};
 use common::pcap::{Magic, Pcap};
 use common::point::{Point, has_ended};
-use common::{names, pcapzst, run};
+use common::{names, pcapzst, run, tool};
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -236,14 +239,18 @@ fn a_log_file_that_cannot_be_ends_the_mount_and_nothing_is_made() {
     let within = |name: &str| folder.path().join(name);
     symlink(source.join("log"), within("dangling")).unwrap();
     symlink(source.join("bad.pcap.zst"), within("link")).unwrap();
+    // As somebody plants it in a folder of everybody's, with a file of the mounting user's behind it.
+    fs::write(within("victim"), "words").unwrap();
+    symlink(within("victim"), within("planted")).unwrap();
     symlink(&source, within("source")).unwrap();
     nix::unistd::mkfifo(&within("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     for (log, about) in [
         (source.join("log"), "lies in the source folder"),
         (within("source").join("log"), "lies in the source folder"),
-        (within("link"), "lies in the source folder"),
+        (within("link"), "symbolic links"),
+        (within("planted"), "symbolic links"),
         (mnt.join("log"), "lies in the mount point"),
-        (mnt.join("deep/log"), "lies in the mount point"),
+        (mnt.join("deep/log"), "No such file"),
         (within("dangling"), "symbolic links"),
         (within("none/log"), "No such file"),
         (within("none/../log"), "No such file"),
@@ -270,7 +277,44 @@ fn a_log_file_that_cannot_be_ends_the_mount_and_nothing_is_made() {
     assert_eq!(names(&source), [&b"a.pcap.zst"[..], b"bad.pcap.zst"]);
     assert_eq!(names(&mnt), Vec::<Vec<u8>>::new());
     assert_eq!(fs::read(source.join("bad.pcap.zst")).unwrap(), b"words");
+    assert_eq!(fs::read(within("victim")).unwrap(), b"words");
     assert!(!within("log").exists());
+}
+
+#[test]
+fn stderr_that_nobody_reads_holds_up_nobody() {
+    const CAPTURES: usize = 200;
+    let (day, point) = (Day::new(), Point::new());
+    for number in 0..CAPTURES {
+        fs::write(day.source().join(format!("{number}.pcap.zst")), "words").unwrap();
+    }
+    let mut command = pcapzst();
+    command.args(["mount", "-f", "-o", "no_index"]);
+    command.arg(day.source()).arg(point.path());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::with_capacity(1, child.stderr.take().unwrap());
+    let mut told = String::new();
+    stderr.read_line(&mut told).unwrap();
+    assert!(told.starts_with("pcapzst: serving "), "{told}");
+    // The least that a pipe can hold.
+    fcntl(stderr.get_ref(), FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
+    run(tool("ls").arg("-l").arg(point.path())).ok();
+    let status = run(pcapzst().args(["status", "--json"]).arg(point.path())).ok();
+    assert_eq!(status.json()[0]["refused"], CAPTURES);
+    let daemon = point.daemon();
+    kill(
+        Pid::from_raw(child.id().try_into().unwrap()),
+        Signal::SIGTERM,
+    )
+    .unwrap();
+    assert!(has_ended(&daemon, 20_000), "it waits for the reader");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    stderr.read_to_string(&mut told).unwrap();
+    let came = told.lines().count();
+    assert!(
+        (2..CAPTURES).contains(&came),
+        "{came} lines: the pipe was never full"
+    );
 }
 
 #[test]

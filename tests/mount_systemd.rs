@@ -292,3 +292,18 @@ fn a_manager_that_is_gone_is_no_reason_not_to_serve() {
     let told = fs::read_to_string(&log).unwrap();
     assert!(told.contains("pcapzst: NOTIFY_SOCKET: "), "{told}");
 }
+
+#[test]
+fn a_manager_that_does_not_read_does_not_hold_up_the_unmount() {
+    let (day, point, manager) = (Day::new(), Point::new(), Manager::new());
+    let mut service = as_the_unit_has_it(&day, &point, &manager, &day.out().join("log"));
+    assert_eq!(manager.message(), "READY=1\n");
+    let filler = UnixDatagram::unbound().unwrap();
+    filler.set_nonblocking(true).unwrap();
+    let socket = manager.folder.path().join("notify");
+    while filler.send_to(b"X=1", &socket).is_ok() {}
+    kill(service.pid(), Signal::SIGTERM).unwrap();
+    wait_until_unmounted(point.path());
+    while manager.message() != "STOPPING=1\n" {}
+    assert_eq!(service.end(), Some(0));
+}

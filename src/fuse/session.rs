@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, Once, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -130,6 +130,7 @@ pub fn serve(
         mounting,
         ground,
         signal: Mutex::new(None),
+        told: Once::new(),
     });
     let outcome = run(
         (tree, passthrough),
@@ -142,6 +143,9 @@ pub fn serve(
             if let Some(sink) = sink {
                 sink::switch_to(sink);
                 log::info!(target: MOUNT, "serving {} at {} (pcapzst {})", source.display(), point.display(), env!("CARGO_PKG_VERSION"));
+            } else {
+                // Only now: its thread is to inherit the mask.
+                sink::switch_to(Sink::stderr()?);
             }
             on_ready(&point)
         },
@@ -158,6 +162,7 @@ pub fn serve(
         Err(error) if !sink::is_stderr() => log::error!(target: MOUNT, "{error}"),
         Err(_) => {}
     }
+    log::logger().flush();
     outcome
 }
 
@@ -229,6 +234,8 @@ struct Ending {
     ground: Ground,
     /// The first that came.
     signal: Mutex<Option<Signal>>,
+    /// Whether the service manager has been told of the end.
+    told: Once,
 }
 
 impl Ending {
@@ -237,29 +244,38 @@ impl Ending {
         let point = self.mounting.point().display();
         while let Ok(signal) = signals.wait() {
             lock(&self.signal).get_or_insert(signal);
-            tell_manager(self.ground, &[NotifyState::Stopping]);
-            match self.mounting.unmount() {
+            let outcome = self.mounting.unmount();
+            let words = "open files are served until they are closed";
+            match &outcome {
                 Ok(Some(Unmounted::Detached)) => {
-                    let words = "open files are served until they are closed";
                     log::warn!(target: MOUNT, "{signal}: {point} is unmounted; {words}");
-                    tell_manager(self.ground, &[NotifyState::Status(words)]);
                 }
                 // What is told when the session ends, or was told when it was detached.
                 Ok(_) => {}
                 Err(error) => log::error!(target: MOUNT, "{signal}: unmounting {point}: {error}"),
             }
+            // Last: a manager that does not read makes this wait.
+            self.tell_of_the_end();
+            if matches!(outcome, Ok(Some(Unmounted::Detached))) {
+                tell_manager(self.ground, &[NotifyState::Status(words)]);
+            }
         }
+    }
+
+    /// Tells the service manager, once, that the end has begun.
+    fn tell_of_the_end(&self) {
+        self.told
+            .call_once(|| tell_manager(self.ground, &[NotifyState::Stopping]));
     }
 
     fn log_end(&self) {
         let point = self.mounting.point().display();
         let signal = *lock(&self.signal);
-        if let Some(signal) = signal {
-            log::info!(target: MOUNT, "{point} is unmounted: {signal}");
-        } else {
-            tell_manager(self.ground, &[NotifyState::Stopping]);
-            log::info!(target: MOUNT, "{point} is unmounted: from outside");
+        match signal {
+            Some(signal) => log::info!(target: MOUNT, "{point} is unmounted: {signal}"),
+            None => log::info!(target: MOUNT, "{point} is unmounted: from outside"),
         }
+        self.tell_of_the_end();
     }
 }
 

@@ -31,8 +31,17 @@ impl Flood {
         }))
     }
 
+    /// Whether a line may be written `now`. If so, and some before it were not, `tell` is called with their number first.
+    pub(super) fn admits(&self, now: Instant, tell: impl FnOnce(u64)) -> bool {
+        let missing = self.allows(now);
+        if let Some(missing) = missing.filter(|missing| *missing > 0) {
+            tell(missing);
+        }
+        missing.is_some()
+    }
+
     /// Whether a line may be written `now`, and if so, how many before it were not.
-    pub(super) fn allows(&self, now: Instant) -> Option<u64> {
+    fn allows(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let added = *state.added.get_or_insert(now);
         let due = now.saturating_duration_since(added).as_secs() / PACE.as_secs();
@@ -76,6 +85,20 @@ mod tests {
         assert_eq!(flood.allows(start + PACE * 3), Some(1));
         assert_eq!(flood.allows(start + PACE * 3), Some(0));
         assert_eq!(flood.allows(start + PACE * 3), None);
+    }
+
+    #[test]
+    fn what_was_left_out_is_told_once_before_the_next_line() {
+        let flood = Flood::new();
+        let start = Instant::now();
+        let mut told = Vec::new();
+        for _ in 0..BURST {
+            assert!(flood.admits(start, |missing| told.push(missing)));
+        }
+        assert!(!flood.admits(start, |missing| told.push(missing)));
+        assert!(flood.admits(start + PACE * 2, |missing| told.push(missing)));
+        assert!(flood.admits(start + PACE * 2, |missing| told.push(missing)));
+        assert_eq!(told, [1]);
     }
 
     #[test]
