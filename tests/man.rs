@@ -24,6 +24,7 @@ use common::{names, pcapzst, run, tool};
 use pcapzst::cli::args::Args;
 use pcapzst::cli::exit::Exit;
 use pcapzst::fuse::options::table::{WORDS, Word};
+use pcapzst::sink::FILTER;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/man")
@@ -171,12 +172,31 @@ fn every_mount_option_is_in_help_pages_and_readme() {
         let page = fs::read_to_string(folder().join(name)).unwrap();
         assert_eq!(tags(&page, "MOUNT OPTIONS"), wanted, "{name}");
     }
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let readme = fs::read_to_string(readme).unwrap();
+    let readme = document("README.md");
     for word in WORDS {
         // What changes nothing need not be in an overview.
         let is_shown = readme.contains(&format!("`{}`", word.usage())) || word.name == "subtype";
         assert!(is_shown, "README.md lacks `{}`", word.usage());
+    }
+}
+
+/// A document of the tree.
+fn document(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap()
+}
+
+#[test]
+fn documents_have_the_exit_codes_and_the_logs_filter_in_the_codes_words() {
+    for name in ["README.md", "docs/SEMANTICS.md"] {
+        let text = document(name);
+        for exit in Exit::ALL {
+            let row = format!("| {} | {}", exit as u8, exit.meaning());
+            let is_there = text.lines().any(|line| line.starts_with(&row));
+            assert!(is_there, "{name} lacks the row {row}");
+        }
+    }
+    for name in ["docs/SEMANTICS.md", "docs/CONTRIBUTING.md"] {
+        assert!(document(name).contains(FILTER), "{name} lacks {FILTER}");
     }
 }
 

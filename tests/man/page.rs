@@ -9,7 +9,7 @@ use pcapzst::cli::args::Args;
 use pcapzst::cli::exit::Exit;
 use pcapzst::fuse::options::table::{REST, WORDS};
 
-use crate::text::{COMMON_FILES, DATE, ENVIRONMENT, HELPER, MANUAL, PAGES, Prose};
+use crate::text::{COMMON_FILES, DATE, HELPER, MANUAL, PAGES, Prose, environment};
 
 const NOTE: &str =
     ".\\\" Made by tests/man.rs from src/cli/args.rs and src/fuse/options/table.rs: do not edit.\n";
@@ -219,10 +219,10 @@ impl Page {
         }
         if prose.is_about_mounts {
             roff.control("SH", ["ENVIRONMENT"]);
-            for (name, about) in ENVIRONMENT {
+            for (name, about) in environment() {
                 roff.control("TP", []);
                 roff.text([bold(name)]);
-                roff.text(marked(about));
+                roff.text(marked(&about));
             }
         }
         let files: Vec<_> = COMMON_FILES

@@ -1,5 +1,7 @@
 //! What the manual pages say beyond the definition of the command line. What stands in backticks is shown bold.
 
+use pcapzst::sink::FILTER;
+
 /// The day of the last change to these pages.
 pub const DATE: &str = "2026-11-30";
 /// What the head of each page calls the manual.
@@ -39,16 +41,20 @@ pub const COMMON_FILES: [(&str, &str); 4] = [
 ];
 
 /// Variables that every mount looks at.
-pub const ENVIRONMENT: [(&str, &str); 2] = [
-    (
-        "RUST_LOG",
-        "what is logged: \"warn,fuser=error\" by default; \"pcapzst=debug\" for more of this program",
-    ),
-    (
-        "XDG_CACHE_HOME, HOME",
-        "where frame tables are kept, see FILES; `index_dir=` goes before them",
-    ),
-];
+pub fn environment() -> [(&'static str, String); 2] {
+    [
+        (
+            "RUST_LOG",
+            format!(
+                "what is logged: \"{FILTER}\" by default; \"pcapzst=debug\" for more of this program"
+            ),
+        ),
+        (
+            "XDG_CACHE_HOME, HOME",
+            "where frame tables are kept, see FILES; `index_dir=` goes before them".to_owned(),
+        ),
+    ]
+}
 
 /// One page a command, the program's own first.
 pub const PAGES: [Prose; 9] = [

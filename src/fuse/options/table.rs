@@ -1,5 +1,5 @@
-//! The options of `-o`, each with its value and its meaning: what `--help` and the manual pages show, and all that
-//! [`super::MountOptions`] takes.
+//! The options of `-o` that do something here, each with its value and its meaning, and a few words on the others: what
+//! `--help` and the manual pages show.
 
 use std::fmt::Write;
 
@@ -41,8 +41,8 @@ impl Word {
     }
 }
 
-/// All options but those that are passed on or ignored (`KERNEL_PREFIXES`, `IGNORED`). One that is not
-/// here is unknown: the parser asks this table first.
+/// All options but those that are ignored (`IGNORED`, `IGNORED_PREFIXES`), go to the kernel as they are (`KERNEL_PREFIXES`), or
+/// are told of in [`REST`] (`UNLISTED`). The parser takes those by themselves; any other that is not here is unknown.
 pub const WORDS: [Word; 20] = [
     Word::flag(
         "allow_other",
@@ -118,9 +118,10 @@ pub const WORDS: [Word; 20] = [
 /// What is said of options that are not in [`WORDS`], and of values.
 pub const REST: &str = "\
 BYTES may end in K, M, G or T (powers of 1024). context=, fscontext=, defcontext= and rootcontext= go to the kernel \
-where there is SELinux, and are left out where there is none. ro, nosuid and nodev hold in any case; they and the words that fstab and systemd use among themselves (nofail, \
-_netdev, noauto, user, x-*, defaults and the like) are accepted and change nothing. An unknown word is an error that \
-names it.";
+where there is SELinux, and are left out where there is none. exec takes noexec back; atime, relatime, norelatime and \
+strictatime take noatime back. remount is refused. ro, nosuid and nodev hold in any case; they and the words that fstab \
+and systemd use among themselves (nofail, _netdev, noauto, user, x-*, defaults and the like) are accepted and change \
+nothing. An unknown word is an error that names it.";
 
 /// Whether `word`, as the user gave it, is an option by name, and has a value or none as that one does.
 pub(super) fn has(word: &str) -> bool {
@@ -212,9 +213,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_passed_to_the_kernel_is_named() {
-        for prefix in super::super::KERNEL_PREFIXES {
-            assert!(REST.contains(prefix), "{prefix}");
+    fn what_the_table_lacks_and_does_something_is_named() {
+        let named: Vec<&str> = REST.split([' ', ',', '.', ';']).collect();
+        for word in [&super::super::KERNEL_PREFIXES[..], &super::super::UNLISTED].concat() {
+            assert!(named.contains(&word), "{word}");
         }
     }
 
