@@ -215,9 +215,10 @@ const QUOTED: &str = r"
     mount_dead.rs: readers_of_a_killed_mount_get_an_error_and_the_next_mount_takes_its_place
     mount_dead.rs: all_dead_mounts_on_one_point_give_way_to_the_next
     mount_dead.rs: a_bind_mount_of_a_dead_mount_does_not_keep_the_point_dead
-- [S71] A dead mount of another type, and one that the caller may not unmount, is left there; the message names the command that takes it away.
+- [S71] A dead mount of another type, one that the caller may not unmount, and a pcapzst mount that the caller may not enter is left there; the message names the command that takes it away.
     mount_dead.rs: a_dead_mount_of_another_file_system_stays_and_the_way_out_is_told
     mount_dead.rs: somebody_elses_dead_mount_stays_and_the_command_for_its_owner_is_told
+    mount_dead.rs: somebody_elses_mount_that_one_may_not_enter_stays_and_the_way_out_is_told
 - [S72] The type may be `pcapzst` or `fuse.pcapzst`; the mount table shows `fuse.pcapzst`. Neither PATH nor HOME is needed.
     mount_helper.rs: mount_finds_the_program_as_mount_pcapzst
     mount_helper.rs: mount_finds_the_program_for_the_type_that_the_mount_table_shows
@@ -239,14 +240,15 @@ const QUOTED: &str = r"
     mount_log.rs: a_log_file_holds_a_mounts_life_in_the_background
     mount_log.rs: a_log_file_is_appended_to_and_may_be_cut
     mount_log.rs: a_relative_log_file_is_where_the_command_was_given
-- [S78] A log file that lies in SOURCE or in the mount point, or cannot be opened, ends the mount with exit code 1, and nothing is made there.
+- [S78] A log file that lies in SOURCE or in the mount point, is a symbolic link, or cannot be opened, ends the mount with exit code 1, and nothing is made there.
     mount_log.rs: a_log_file_that_cannot_be_ends_the_mount_and_nothing_is_made
 - [S79] A line is one line: control characters, as names may hold them, are written as escapes.
     mount_log.rs: a_captures_name_forges_no_line
 - [S80] A thousand lines may come at once, and then one in ten seconds; how many were left out is told. A line about the mount's start or end always comes.
     mount_log.rs: thousands_of_bad_captures_do_not_fill_the_disk
-- [S81] A logger that is slow or does not read holds up no request: lines that it does not take are lost.
+- [S81] A logger that is slow or does not read holds up no request, nor does a terminal or pipe on stderr once the mount answers: lines that are not taken are lost.
     mount_log.rs: a_logger_that_does_not_read_holds_up_nobody
+    mount_log.rs: stderr_that_nobody_reads_holds_up_nobody
 - [S49] Of several files the worst exit code wins, in the order 2, 1, 6, 4, 3, 5, 0.
     facts/command.rs: of_several_files_the_worst_exit_code_wins
 - [S50] `zstd -dc` of what `pack` made of a whole capture is that capture, byte for byte.
