@@ -135,13 +135,13 @@ impl<R: ReadAt + ?Sized> ReadAt for std::sync::Arc<R> {
     }
 }
 
-/// Reads that give nothing though the file's length says that there is more, before that is an error.
+/// Reads in a row that give nothing though the file's length says that there is more, before that is an error.
 const EMPTY_READS_MOST: u32 = 4;
 
 /// Fills `buf` from `offset` on; the number of bytes read, fewer than `buf.len()` only where the file ends.
 ///
 /// Short reads are continued and interrupted ones repeated. Where a read gives nothing, the file is asked for its length: it
-/// may have been cut off and written again meanwhile, and an end that is none would pass for damage, or for all there is.
+/// may have grown, or been cut off and written again meanwhile, and an end that is none would pass for damage, or for all there is.
 ///
 /// # Errors
 /// The disk's; `UnexpectedEof` where a file keeps giving nothing before its end.
@@ -156,7 +156,11 @@ pub fn read_full(file: &dyn ReadAt, buf: &mut [u8], offset: u64) -> io::Result<u
             Ok(0) if file.len()? <= at => break,
             Ok(0) if empty == EMPTY_READS_MOST => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(0) => empty += 1,
-            Ok(len) => done += len,
+            Ok(len) => {
+                done += len;
+                // It goes on: what grows while it is read may come to its end any number of times.
+                empty = 0;
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -169,4 +173,60 @@ pub fn read_part<'a>(file: &dyn ReadAt, buf: &'a mut [u8], offset: u64) -> io::R
     let got = read_full(file, buf, offset)?;
     // No more than there is room for: all of it otherwise.
     Ok(buf.get(..got).unwrap_or(buf))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        reason = "a failed step of a test is a panic"
+    )]
+
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A file that is one byte longer whenever its length is asked for, up to `most`; it claims `claimed` more than it has.
+    struct Appended {
+        bytes: Vec<u8>,
+        len: AtomicUsize,
+        most: usize,
+        claimed: u64,
+    }
+
+    impl ReadAt for Appended {
+        fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+            self.bytes[..self.len.load(Ordering::Relaxed)].read_at(buf, offset)
+        }
+
+        fn len(&self) -> io::Result<u64> {
+            let len = self.most.min(self.len.load(Ordering::Relaxed) + 1);
+            self.len.store(len, Ordering::Relaxed);
+            Ok(len as u64 + self.claimed)
+        }
+    }
+
+    fn read(most: usize, claimed: u64) -> io::Result<Vec<u8>> {
+        let file = Appended {
+            bytes: (0..200).collect(),
+            len: AtomicUsize::new(3),
+            most,
+            claimed,
+        };
+        let mut buf = [0; 200];
+        read_part(&file, &mut buf, 0).map(<[u8]>::to_vec)
+    }
+
+    #[test]
+    fn a_file_that_grows_whenever_a_read_came_to_its_end_is_read_to_its_last_byte() {
+        let whole: Vec<u8> = (0..23).collect();
+        assert_eq!(read(23, 0).unwrap(), whole);
+    }
+
+    #[test]
+    fn a_file_that_claims_more_than_any_read_gives_is_an_error() {
+        let error = read(23, 1).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
 }
