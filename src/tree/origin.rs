@@ -38,8 +38,8 @@ pub struct Origin {
 pub enum Links {
     /// Everybody's. For readers who might follow them in SOURCE as well as we do.
     Everybodys,
-    /// Root's and our own user's; another's only to what is its owner's too. For a mount that others may enter: the kernel
-    /// checks the folders that it knows of, and a link leads past them. Who may write to one folder of SOURCE could show
+    /// Root's and our own user's; another's only to what is its owner's too, and so in a folder that it leads to. For a mount
+    /// that others may enter: the kernel checks the folders that it knows of, and a link leads past them. Who may write to one folder of SOURCE could show
     /// everybody what lies in another one that is closed to him.
     Trusted,
 }
@@ -98,18 +98,18 @@ impl Origin {
         if path.as_os_str().is_empty() {
             return fstat(&self.root);
         }
-        fstat(self.resolve(path, OFlag::O_PATH)?)
+        fstat(self.resolve(path, OFlag::O_PATH)?.fd)
     }
 
     /// The folder at `path`, relative to SOURCE, to look at several names in it.
     pub fn folder<'a>(&'a self, path: &'a Path) -> Result<Folder<'a>, Errno> {
-        let fd = if path.as_os_str().is_empty() {
+        let way = if path.as_os_str().is_empty() {
             None
         } else {
             Some(self.resolve(path, OFlag::O_PATH | OFlag::O_DIRECTORY)?)
         };
         let origin = self;
-        Ok(Folder { origin, path, fd })
+        Ok(Folder { origin, path, way })
     }
 
     /// The file at `path`, open for reading, and its status. For one that was seen to be a regular file.
@@ -119,7 +119,7 @@ impl Origin {
     pub fn file(&self, path: &Path) -> Result<(File, FileStat), Errno> {
         // O_NONBLOCK: a FIFO that comes between look-up and open must not hold the daemon.
         let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-        let fd = self.resolve(path, flags)?;
+        let fd = self.resolve(path, flags)?.fd;
         let stat = fstat(&fd)?;
         if !is_file(&stat) {
             return Err(Errno::ENOENT);
@@ -127,10 +127,11 @@ impl Origin {
         Ok((File::from(fd), stat))
     }
 
-    /// The names in the folder at `path`, without `.` and `..`, in no order, with what they are.
+    /// The names in the folder at `path`, without `.` and `..`, in no order, with what they are: [`EntryKind::Unknown`] also
+    /// where only its owner tells whether it is shown.
     pub fn list(&self, path: &Path) -> Result<Vec<(OsString, EntryKind)>, Errno> {
-        let fd = self.resolve(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?;
-        let mut dir = Dir::from_fd(fd)?;
+        let way = self.resolve(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?;
+        let mut dir = Dir::from_fd(way.fd)?;
         let mut entries = Vec::new();
         for entry in dir.iter() {
             let entry = entry?;
@@ -139,6 +140,7 @@ impl Origin {
                 continue;
             }
             let kind = match entry.file_type() {
+                _ if way.only.is_some() => EntryKind::Unknown,
                 Some(nix::dir::Type::File) => EntryKind::File,
                 Some(nix::dir::Type::Directory) => EntryKind::Folder,
                 Some(nix::dir::Type::Symlink) => EntryKind::Link,
@@ -155,42 +157,44 @@ impl Origin {
         fstatvfs(&self.root)
     }
 
-    fn resolve(&self, path: &Path, flags: OFlag) -> Result<OwnedFd, Errno> {
+    fn resolve(&self, path: &Path, flags: OFlag) -> Result<Way, Errno> {
         let path = if path.as_os_str().is_empty() {
             Path::new(".")
         } else {
             path
         };
         match self.links {
-            Links::Everybodys => self.open_beneath(path, flags, ResolveFlag::empty()),
+            Links::Everybodys => Ok(Way {
+                fd: self.open_beneath(path, flags, ResolveFlag::empty())?,
+                only: None,
+            }),
             Links::Trusted => self.resolve_trusted(path.to_owned(), flags),
         }
     }
 
     /// As [`Links::Trusted`] says. A path is opened only without a link in it; one that it meets is read, and put in its
     /// place. So whatever is swapped meanwhile, no link is followed that was not seen.
-    fn resolve_trusted(&self, mut path: PathBuf, flags: OFlag) -> Result<OwnedFd, Errno> {
+    fn resolve_trusted(&self, mut path: PathBuf, flags: OFlag) -> Result<Way, Errno> {
         let ours = geteuid().as_raw();
-        let mut owners = Vec::new();
+        let mut only = None;
         for _ in 0..=LINKS_MOST {
             match self.open_beneath(&path, flags, ResolveFlag::RESOLVE_NO_SYMLINKS) {
                 // Without a link in it the path has no loop: there is one.
                 Err(Errno::ELOOP) => {}
-                Ok(fd) if !owners.is_empty() => {
-                    let target = fstat(&fd)?.st_uid;
-                    let may_lead_there = owners.iter().all(|owner| *owner == target);
-                    return if may_lead_there {
-                        Ok(fd)
-                    } else {
-                        Err(Errno::EXDEV)
-                    };
+                Ok(fd) => {
+                    check_owner(&fstat(&fd)?, only)?;
+                    return Ok(Way { fd, only });
                 }
-                outcome => return outcome,
+                Err(errno) => return Err(errno),
             }
             if let Some((next, owner)) = self.first_link(&path)? {
                 path = next;
-                if owner != 0 && owner != ours {
-                    owners.push(owner);
+                if owner != 0
+                    && owner != ours
+                    && only.replace(owner).is_some_and(|other| other != owner)
+                {
+                    // Nothing belongs to both.
+                    return Err(Errno::EXDEV);
                 }
             }
         }
@@ -236,23 +240,42 @@ impl Origin {
     }
 }
 
+/// What a path leads to.
+#[derive(Debug)]
+struct Way {
+    fd: OwnedFd,
+    /// The user of a link on the way that is not trusted: it leads only to what is this user's, also beneath a folder.
+    only: Option<u32>,
+}
+
+fn check_owner(stat: &FileStat, only: Option<u32>) -> Result<(), Errno> {
+    match only {
+        Some(owner) if owner != stat.st_uid => Err(Errno::EXDEV),
+        _ => Ok(()),
+    }
+}
+
 /// A folder in SOURCE, held for the time of one look.
 #[derive(Debug)]
 pub struct Folder<'a> {
     origin: &'a Origin,
     path: &'a Path,
     /// `None` for SOURCE itself.
-    fd: Option<OwnedFd>,
+    way: Option<Way>,
 }
 
 impl Folder<'_> {
     /// As [`Origin::stat`] of `name`, which holds no slash, in this folder; cheaper unless it is a link.
     pub fn stat(&self, name: &OsStr) -> Result<FileStat, Errno> {
-        let fd = self.fd.as_ref().unwrap_or(&self.origin.root);
+        let (fd, only) = match &self.way {
+            Some(way) => (&way.fd, way.only),
+            None => (&self.origin.root, None),
+        };
         let stat = fstatat(fd, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
         if kind(&stat) == EntryKind::Link {
             return self.origin.stat(&join(self.path, name));
         }
+        check_owner(&stat, only)?;
         Ok(stat)
     }
 }

@@ -83,6 +83,66 @@ fn anothers_link_shows_no_one_what_a_closed_folder_holds() {
 }
 
 #[test]
+fn anothers_link_to_a_folder_shows_what_in_it_is_that_users_and_neither_finds_nor_lists_the_rest() {
+    let (_folder, source, _) = open_to_all();
+    let theirs = source.join("theirs");
+    for folder in ["", "own", "roots"] {
+        fs::create_dir(theirs.join(folder)).unwrap();
+    }
+    let own = put(&theirs.join("own.pcap.zst"), 42, 0o644);
+    put(&theirs.join("roots.pcap.zst"), 43, 0o644);
+    // Its final name is root's, and hides the other: the one that a look-up would take, it has to leave.
+    put(&theirs.join("two.pcap.zst"), 44, 0o644);
+    put(&theirs.join("two.pcap.zst.partial"), 45, 0o644);
+    put(&theirs.join("own/deep.pcap.zst"), 46, 0o644);
+    put(&theirs.join("roots/deep.pcap.zst"), 47, 0o644);
+    let link = source.join("link");
+    symlink("theirs", &link).unwrap();
+    lchown(&link, Some(NOBODY), Some(NOBODY)).unwrap();
+    for name in ["", "own", "own.pcap.zst", "two.pcap.zst.partial"] {
+        give(&theirs.join(name), NOBODY);
+    }
+    for (option, is_all) in [
+        ("", true),
+        ("allow_other", false),
+        ("allow_other,all", false),
+    ] {
+        let mounted = Mounted::new(&source, option);
+        let listed = names(&mounted.join("link"));
+        let all = [
+            &b"own"[..],
+            b"own.pcap",
+            b"roots",
+            b"roots.pcap",
+            b"two.pcap",
+        ];
+        if is_all {
+            assert_eq!(listed, all);
+            continue;
+        }
+        assert_eq!(listed, [&b"own"[..], b"own.pcap", b"two.pcap"], "{option}");
+        assert_eq!(names(&mounted.join("link/own")), Vec::<Vec<u8>>::new());
+        for name in ["roots", "roots.pcap", "roots/deep.pcap", "own/deep.pcap"] {
+            let error = fs::symlink_metadata(mounted.join(&format!("link/{name}"))).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound, "{option} {name}");
+        }
+        for (name, bytes) in [("own", &own.bytes), ("two", &capture(45).bytes)] {
+            let path = mounted.join(&format!("link/{name}.pcap"));
+            let read = run(&mut cat(as_user(DAEMON, &[]), &path)).ok();
+            assert_same(&read.stdout, bytes, name);
+        }
+        // The way past the link shows all.
+        assert_eq!(names(&mounted.join("theirs")), all);
+        let read = run(&mut cat(
+            as_user(DAEMON, &[]),
+            &mounted.join("theirs/two.pcap"),
+        ))
+        .ok();
+        assert_same(&read.stdout, &capture(44).bytes, "two");
+    }
+}
+
+#[test]
 fn a_path_with_many_links_ends_where_the_kernel_would_end_it() {
     let (_folder, source, _) = open_to_all();
     let pcap = put(&source.join("0.pcap.zst"), 50, 0o644);
