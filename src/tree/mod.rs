@@ -30,7 +30,7 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use nix::sys::statvfs::Statvfs;
 
-use attr::{Attributes, Overrides};
+use attr::{Attributes, Lifetime, Overrides};
 pub use capture_node::Caching;
 use capture_node::CaptureNode;
 use census::{Asker, Census};
@@ -191,7 +191,13 @@ impl Tree {
         } else {
             opened.sized()?
         };
-        Ok(Attributes::new(node, &stat, Some(&facts), overrides))
+        let mut attributes = Attributes::new(node, &stat, Some(&facts), overrides);
+        let is_nodes = |now: Arc<_>| Arc::ptr_eq(&now, &opened);
+        if !capture.opened().is_some_and(is_nodes) {
+            // A handle's, and its name leads to another file meanwhile: whose rights they are, is not what the inode's are.
+            attributes.lifetime = Lifetime::Live;
+        }
+        Ok(attributes)
     }
 
     /// Closes the handle.

@@ -1,13 +1,18 @@
 //! Captures and folders that others may not read, in a mount that they may enter.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, chown};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::Mode;
+use pcapzst::capture::Engine;
+use pcapzst::tree::attr::Lifetime;
+use pcapzst::tree::{Options, ROOT, Tree};
 
 use super::{cat, open_to_all, put};
 use crate::common::mounted::Mounted;
@@ -187,6 +192,28 @@ fn a_capture_that_becomes_private_is_opened_by_nobody_else_from_then_on() {
             set_mode(&path, 0o644);
         }
     }
+}
+
+#[test]
+fn what_a_handle_tells_of_a_file_that_its_name_no_longer_leads_to_is_not_relied_on() {
+    let (_folder, source, _) = open_to_all();
+    put(&source.join("x.pcap.zst"), 30, 0o644);
+    let engine = Arc::new(Engine::default());
+    let tree = Tree::open(&source, engine, Options::default()).unwrap();
+    let look = || tree.lookup(ROOT, OsStr::new("x.pcap")).unwrap();
+    let id = look().id;
+    let (handle, _) = tree.open_file(id).unwrap();
+    let own = tree.getattr(id, Some(handle)).unwrap();
+    assert_eq!(own.lifetime, Lifetime::Settled);
+    // The same capture in another file, of which others may read nothing.
+    put(&source.join("new.zst"), 30, 0o600);
+    fs::rename(source.join("new.zst"), source.join("x.pcap.zst")).unwrap();
+    let now = look();
+    assert_eq!((now.id, now.mode), (id, 0o400));
+    assert_eq!(now.lifetime, Lifetime::Settled);
+    let own = tree.getattr(id, Some(handle)).unwrap();
+    assert_eq!((own.mode, own.lifetime), (0o444, Lifetime::Live));
+    tree.open_file(id).unwrap();
 }
 
 #[test]
