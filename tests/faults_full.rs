@@ -111,6 +111,22 @@ fn a_file_that_was_to_be_replaced_stays_when_the_disk_is_full() {
     assert_eq!(names(disk.path()), [b"out.pcap.zst"]);
 }
 
+#[test]
+fn a_partial_file_that_was_to_be_replaced_and_cannot_be_emptied_stays_as_it_was() {
+    let scene = Scene::new(958, SIZE);
+    let left = &scene.whole[..scene.whole.len() / 2];
+    for is_stream in [false, true] {
+        let out = Out::in_folder(&scene.folder.path().join(format!("{is_stream}")));
+        fs::write(&out.partial, left).unwrap();
+        let mut command = disturbed(("ftruncate", 1), "error=EIO");
+        command.arg("--force");
+        let ran = pack_by(&scene, command, &out.last, is_stream).exits(1);
+        assert!(ran.stderr.contains("Input/output error"), "{}", ran.stderr);
+        assert!(fs::read(&out.partial).unwrap() == left, "{is_stream}");
+        assert_eq!(names(&out.folder), [b"out.pcap.zst.partial"]);
+    }
+}
+
 /// The system calls by which a file is made and ended, with the number of the first one behind its first frames.
 const STEPS: [(&str, usize); 7] = [
     ("write", 1),

@@ -160,18 +160,18 @@ impl Writer {
         if let Some(leftover) = leftover {
             writer.go_on_behind(&leftover)?;
             writer.leftover = Some(leftover).filter(|_| options.existing != Existing::Append);
-        } else if let Err(error) = writer.start_anew() {
-            // Nothing that anybody could read, or go on with; the first error is the one to tell.
-            let _ = writer.abandon();
-            return Err(error);
+        } else {
+            if len > 0 {
+                // Where this fails, what was left is as whole as it was, and stays.
+                writer.truncate(0)?;
+            }
+            if let Err(error) = writer.append(&marker::FRAME) {
+                // Nothing that anybody could read, or go on with; the first error is the one to tell.
+                let _ = writer.abandon();
+                return Err(error);
+            }
         }
         Ok(writer)
-    }
-
-    /// Empties the file, and writes the marker frame.
-    fn start_anew(&mut self) -> Result<(), Error> {
-        self.truncate(0)?;
-        self.append(&marker::FRAME)
     }
 
     /// Cuts the file back to what `leftover` holds, and stands behind it.
