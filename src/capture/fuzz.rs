@@ -159,11 +159,19 @@ pub(in crate::capture) struct Folder(PathBuf);
 impl Folder {
     pub(in crate::capture) fn new() -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pcapzst-fuzz-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).expect("a folder for temporary files");
-        Self(path)
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("pcapzst-fuzz-{}-{number}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            match std::fs::create_dir(&path) {
+                // Of a program that was killed and had this number before.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                outcome => {
+                    outcome.expect("a folder for temporary files");
+                    return Self(path);
+                }
+            }
+        }
     }
 
     pub(in crate::capture) fn path(&self) -> &Path {
