@@ -177,12 +177,6 @@ pub fn read_part<'a>(file: &dyn ReadAt, buf: &'a mut [u8], offset: u64) -> io::R
 
 #[cfg(test)]
 mod tests {
-    #![allow(
-        clippy::unwrap_used,
-        clippy::indexing_slicing,
-        reason = "a failed step of a test is a panic"
-    )]
-
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
