@@ -1,7 +1,10 @@
 //! Names that come and go in the kernel (53), and what is printed of them.
 
 use std::fs;
+use std::thread;
 use std::time::{Duration, Instant};
+
+use nix::mount::{MsFlags, mount};
 
 use crate::common::day::{Day, scratch};
 use crate::common::frames::Marked;
@@ -29,10 +32,14 @@ fn count(mounted: &Mounted, name: &str) -> u64 {
     status.json()[0][name].as_u64().unwrap()
 }
 
-/// Has the kernel forget names and inodes that nobody uses, until so few are left. It gives those that were just used a
-/// second chance, and tells them to the daemon in its own time.
+/// Has the kernel forget the mount's names and inodes that nobody uses, and no other mount's, until so few are left: it
+/// tells them to the daemon in its own time.
 fn forget(mounted: &Mounted, most: u64) {
     let begun = Instant::now();
+    let none = None::<&str>;
+    let as_it_is =
+        MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    mount(none, mounted.path(), none, as_it_is, none).unwrap();
     while count(mounted, "inodes") > most {
         let patience = Duration::from_mins(1 + most / 10_000);
         assert!(
@@ -40,7 +47,7 @@ fn forget(mounted: &Mounted, most: u64) {
             "{} are left",
             count(mounted, "inodes")
         );
-        fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
+        thread::yield_now();
     }
 }
 
