@@ -4,8 +4,9 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{lchown, symlink};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
@@ -177,40 +178,55 @@ fn a_path_with_many_links_ends_where_the_kernel_would_end_it() {
     }
 }
 
+/// Stops the readers, also when a check fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Puts `link`, which leads to the folder `other`, in the place of `folder` and back, while readers look for the capture in
-/// it: they get `inside`'s bytes or an error.
+/// it: they get `inside`'s bytes or an error. It goes on until both have come often.
 fn swap(mounted: &Mounted, folder: &Path, link: &Path, inside: &[u8]) {
     const SWAPS: usize = 3_000;
+    const OFTEN: usize = 50;
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let (found, missed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let is_done = AtomicBool::new(false);
     let seen = mounted.join(folder.file_name().unwrap()).join("x.pcap");
     thread::scope(|scope| {
-        let readers: Vec<_> = (0..3)
-            .map(|_| {
-                scope.spawn(|| {
-                    let (mut found, mut missed) = (0, 0);
-                    while !is_done.load(Ordering::Relaxed) {
-                        match fs::read(&seen) {
-                            Ok(bytes) => {
-                                assert_same(&bytes, inside, "through a swapped folder");
-                                found += 1;
-                            }
-                            Err(_) => missed += 1,
+        let _stop = Stop(&is_done);
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    let count = match fs::read(&seen) {
+                        Ok(bytes) => {
+                            assert_same(&bytes, inside, "through a swapped folder");
+                            &found
                         }
-                    }
-                    (found, missed)
-                })
-            })
-            .collect();
-        for _ in 0..SWAPS {
+                        Err(_) => &missed,
+                    };
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let are_often = || {
+            [&found, &missed]
+                .iter()
+                .all(|count| count.load(Ordering::Relaxed) > OFTEN)
+        };
+        let (begun, mut swaps) = (Instant::now(), 0);
+        while (swaps < SWAPS || !are_often()) && begun.elapsed() < PATIENCE {
             let exchange = RenameFlags::RENAME_EXCHANGE;
             renameat2(AT_FDCWD, folder, AT_FDCWD, link, exchange).unwrap();
             thread::yield_now();
+            swaps += 1;
         }
-        is_done.store(true, Ordering::Relaxed);
-        let counts = readers.into_iter().map(|reader| reader.join().unwrap());
-        let (found, missed) = counts.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
-        assert!(found > 0 && missed > 0, "{found} found, {missed} missed");
     });
+    let (found, missed) = (found.into_inner(), missed.into_inner());
+    assert!(found > 0 && missed > 0, "{found} found, {missed} missed");
 }
 
 #[test]
