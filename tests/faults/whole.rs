@@ -1,6 +1,8 @@
 //! Complete captures: opened, read in every way, checked, and looked at again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 use pcapzst::capture::follow::{Follower, Next};
 use pcapzst::capture::live::Live;
@@ -100,26 +102,46 @@ fn reads_of_every_kind_give_right_bytes_or_the_disks_error() {
 
 #[test]
 fn a_reader_in_a_row_gets_right_bytes_though_what_is_read_ahead_of_him_fails() {
-    let (_, marked, _) = capture(912);
+    // Long enough a run that something is read ahead.
+    let pcap = Pcap::of_size(Magic::LeUs, 912, 400_000);
+    let marked = Marked::pack(&pcap, 40_000);
+    let open = |disk: &Disk, engine: Engine| {
+        let (file, engine) = (Box::new(disk.clone()), Arc::new(engine));
+        let source = Source::open(Arc::clone(&engine), file, Form::Zst, Progress::Final).unwrap();
+        (source, engine)
+    };
+    let disk = Disk::default();
+    disk.set(&marked.physical);
+    // Who holds the engine while nothing is being read ahead.
+    let (_source, engine) = open(&disk, Engine::default().without_threads());
+    let holders = Arc::strong_count(&engine);
+    let ahead = AtomicU64::new(0);
     at_every_call(
         "reading ahead",
         |disk| {
             disk.set(&marked.physical);
-            let file = Box::new(disk.clone());
-            let engine = Arc::new(Engine::default());
-            Source::open(engine, file, Form::Zst, Progress::Final).unwrap()
+            open(disk, Engine::default())
         },
-        |source, _| {
+        |(source, engine), _| {
             let pattern = Arc::default();
-            for at in (0..marked.source.len()).step_by(2000) {
-                source.read_ahead(&pattern, at as u64, 2000, Keeps::Frames);
-                let bytes = source.read(at as u64, 2000, OnFault::Fail)?;
-                let end = marked.source.len().min(at + 2000);
+            let read = |at: usize| {
+                source.read_ahead(&pattern, at as u64, 20_000, Keeps::Frames);
+                let bytes = source.read(at as u64, 20_000, OnFault::Fail)?;
+                let end = marked.source.len().min(at + 20_000);
                 assert!(*bytes == marked.source[at..end], "at {at}");
+                Ok(())
+            };
+            let mut places = (0..marked.source.len()).step_by(20_000);
+            let outcome = places.try_for_each(read);
+            // What still fails ahead would give its error to who joins it later.
+            while Arc::strong_count(engine) > holders {
+                thread::yield_now();
             }
-            Ok(())
+            ahead.fetch_add(engine.cache_stats().ahead, Ordering::Relaxed);
+            outcome
         },
     );
+    assert!(ahead.into_inner() > 0, "nothing was read ahead");
 }
 
 #[test]
