@@ -1,4 +1,4 @@
-//! Mount tables of containers, and labels (54).
+//! Mount tables of containers (54).
 
 use std::fs;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use crate::common::day::{Day, scratch};
-use crate::common::mounted::{Mounted, free, mount_entry};
+use crate::common::mounted::free;
 use crate::common::pcap::{Magic, Pcap};
 use crate::common::user::{bind, in_own_namespace};
-use crate::common::{Ran, names, pcapzst, run, tool};
+use crate::common::{Ran, pcapzst, run, tool};
 
 /// A process in a mount table of its own, made now: it looks at a path whenever it gets a line.
 struct Container {
@@ -128,18 +128,4 @@ fn a_container_sees_a_mount_made_later_and_a_new_one_only_if_its_table_follows()
             umount2(shared.path(), MntFlags::MNT_DETACH).unwrap();
         },
     );
-}
-
-#[test]
-fn a_label_goes_to_the_kernel_where_there_is_selinux_and_is_left_out_where_there_is_none() {
-    let day = Day::with("a", &Pcap::random(Magic::LeUs, 1, 20));
-    let has_labels = fs::metadata("/sys/fs/selinux/enforce").is_ok();
-    let label = "context=system_u:object_r:public_content_t:s0";
-    let mounted = Mounted::new(&day.source(), label);
-    assert_eq!(names(mounted.path()), [b"a.pcap"]);
-    let options = mount_entry(mounted.path()).unwrap().options;
-    let is_shown = options
-        .iter()
-        .any(|option| option.contains("public_content_t"));
-    assert_eq!(is_shown, has_labels, "{options:?}");
 }
