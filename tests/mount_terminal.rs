@@ -11,10 +11,12 @@ mod common;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use common::day::{Day, scratch};
 use common::mounted::{Mounted, is_mounted, wait_until_unmounted};
@@ -143,10 +145,24 @@ impl Slow {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0);
-        let child = command.spawn().unwrap();
-        // Returns once the helper reads.
-        let word = OpenOptions::new().write(true).open(word).unwrap();
-        (child, word)
+        let mut child = command.spawn().unwrap();
+        let late = Instant::now() + Duration::from_secs(30);
+        loop {
+            // ENXIO until the helper reads, which gives no other sign.
+            match OpenOptions::new()
+                .write(true)
+                .custom_flags(libc::O_NONBLOCK)
+                .open(&word)
+            {
+                Ok(word) => return (child, word),
+                Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {}
+                Err(error) => panic!("{error}"),
+            }
+            let ended = child.try_wait().unwrap();
+            let is_expected = ended.is_none() && Instant::now() < late;
+            assert!(is_expected, "it did not come to the helper: {ended:?}");
+            thread::yield_now();
+        }
     }
 }
 
