@@ -12,7 +12,7 @@ mod common;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -20,12 +20,13 @@ use common::day::{Day, scratch};
 use common::mounted::{free, is_mounted, mount_entry, wait_until_unmounted};
 use common::pcap::{Magic, Pcap};
 use common::point::{Point, has_ended};
-use common::user::{NOBODY, as_user, bind, program_in, set_mode};
+use common::user::{NOBODY, as_user, in_own_namespace, let_users_mount, program_in, set_mode};
 use common::{Ran, assert_same, names, pcapzst, run, tool};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use tempfile::TempDir;
 
 fn day() -> (Day, Pcap) {
     let pcap = Pcap::random(Magic::LeUs, 900, 2000);
@@ -308,22 +309,20 @@ fn all_dead_mounts_on_one_point_give_way_to_the_next() {
     assert!(!is_mounted(lower.path()));
 }
 
-/// The program where a user that is nobody special can run it; `day` is opened up for that user. What stands in a folder
-/// of the test's own can be reached by nobody else.
-fn for_anybody(day: &Day) -> tempfile::TempDir {
-    let folder = scratch();
-    program_in(folder.path());
-    set_mode(folder.path(), 0o755);
-    set_mode(day.path(), 0o755);
-    folder
+/// The program where every user can run it, in `folder`; that folder and `day` are opened up.
+fn for_anybody(folder: &TempDir, day: &Day) -> PathBuf {
+    for opened in [folder.path(), day.path()] {
+        set_mode(opened, 0o755);
+    }
+    program_in(folder.path())
 }
 
 /// Nobody's try to mount a day on a point.
 fn by_nobody(day: &Day, point: &Path) -> Ran {
-    let folder = for_anybody(day);
+    let folder = scratch();
+    let program = for_anybody(&folder, day);
     let mut command = as_user(NOBODY, &[]);
-    command.arg(folder.path().join("pcapzst"));
-    command.args(["mount", "-o", "no_index"]);
+    command.arg(program).args(["mount", "-o", "no_index"]);
     run(command.arg(day.source()).arg(point))
 }
 
@@ -354,44 +353,38 @@ fn somebody_elses_mount_that_one_may_not_enter_stays_and_the_way_out_is_told() {
     assert!(is_dead(dead.path()));
 }
 
-/// A mount by a user through fusermount3, killed, and made again. `$1` is the program's folder, `$2` SOURCE, `$3` the point.
-const BY_A_USER: &str = r#"
-    # With the rights that udev gives it.
-    mkdir "$1/dev"
-    mount -t tmpfs -o mode=755 tmpfs "$1/dev"
-    mknod -m 666 "$1/dev/fuse" c 10 229
-    mount --bind "$1/dev/fuse" /dev/fuse
-    trap 'umount -l "$3" 2>/dev/null || :' EXIT
-    nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups -- "$@"; }
-    nobody "$1/pcapzst" mount -o no_index "$2" "$3"
-    kill -9 "$(pgrep -u 65534 -f -- "$3")"
-    while nobody stat -f "$3" >/dev/null 2>&1; do :; done
-    nobody "$1/pcapzst" mount -o no_index "$2" "$3"
-    nobody ls "$3"
-    pid=$(pgrep -u 65534 -f -- "$3")
-    kill "$pid"
-    while grep -q " $3 " /proc/self/mounts; do :; done
-    # One mount, not two; and one that is ended by hand.
-    nobody "$1/pcapzst" mount -o no_index "$2" "$3"
-    nobody "$1/pcapzst" umount "$3"
-    ! grep -q " $3 " /proc/self/mounts
-"#;
-
 #[test]
 fn a_users_own_dead_mount_gives_way_and_so_does_a_users_mount_at_its_end() {
-    let (day, _) = day();
-    let (program, point) = (for_anybody(&day), Point::new());
-    std::os::unix::fs::chown(point.path(), Some(65534), Some(65534)).unwrap();
-    let mut command = common::apart::apart(BY_A_USER);
-    command
-        .arg(program.path())
-        .arg(day.source())
-        .arg(point.path());
-    let ran = run(&mut command).ok();
-    assert_eq!(ran.text(), "a.pcap\n");
-    let told = format!(
-        "pcapzst: {}: a dead mount was there, and is taken away\n",
-        point.path().display()
-    );
-    assert_eq!(ran.stderr, told);
+    let name = "a_users_own_dead_mount_gives_way_and_so_does_a_users_mount_at_its_end";
+    in_own_namespace(name, || {
+        let ((day, _), folder, point) = (day(), scratch(), Point::new());
+        let program = for_anybody(&folder, &day);
+        let_users_mount(folder.path(), "");
+        std::os::unix::fs::chown(point.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        let users = |command: &str| {
+            let mut user = as_user(NOBODY, &[]);
+            user.arg(&program).arg(command);
+            user
+        };
+        let mount = || {
+            let mut mount = users("mount");
+            mount.args(["-o", "no_index"]).arg(day.source());
+            run(mount.arg(point.path())).ok().stderr
+        };
+        let told = format!(
+            "pcapzst: {}: a dead mount was there, and is taken away\n",
+            point.path().display()
+        );
+        assert_eq!(mount(), "");
+        kill_daemon(&point);
+        assert_eq!(mount(), told);
+        let listed = run(as_user(NOBODY, &[]).arg("ls").arg(point.path())).ok();
+        assert_eq!(listed.text(), "a.pcap\n");
+        kill(Pid::from_raw(point.daemons()[0]), Signal::SIGTERM).unwrap();
+        // One mount, not two; and one that is ended by hand.
+        wait_until_unmounted(point.path());
+        assert_eq!(mount(), "");
+        run(users("umount").arg(point.path())).ok();
+        assert!(!is_mounted(point.path()));
+    });
 }
