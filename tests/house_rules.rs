@@ -46,7 +46,7 @@ fn sets(text: &str, levels: &[&str], lint: &str) -> bool {
     };
     attributes(text).any(|attribute| {
         let is_at = |level: &&str| attribute.contains(&format!("{level}("));
-        levels.iter().any(|level| is_at(&level)) && is_named(attribute)
+        levels.iter().any(is_at) && is_named(attribute)
     })
 }
 

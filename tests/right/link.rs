@@ -124,11 +124,11 @@ fn anothers_link_to_a_folder_shows_what_in_it_is_that_users_and_neither_finds_no
         assert_eq!(listed, [&b"own"[..], b"own.pcap", b"two.pcap"], "{option}");
         assert_eq!(names(&mounted.join("link/own")), Vec::<Vec<u8>>::new());
         for name in ["roots", "roots.pcap", "roots/deep.pcap", "own/deep.pcap"] {
-            let error = fs::symlink_metadata(mounted.join(&format!("link/{name}"))).unwrap_err();
+            let error = fs::symlink_metadata(mounted.join(format!("link/{name}"))).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::NotFound, "{option} {name}");
         }
         for (name, bytes) in [("own", &own.bytes), ("two", &capture(45).bytes)] {
-            let path = mounted.join(&format!("link/{name}.pcap"));
+            let path = mounted.join(format!("link/{name}.pcap"));
             let read = run(&mut cat(as_user(DAEMON, &[]), &path)).ok();
             assert_same(&read.stdout, bytes, name);
         }
