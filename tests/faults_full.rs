@@ -239,10 +239,9 @@ fn an_input_that_cannot_be_read_is_told_and_leaves_what_a_stream_has_given() {
         strace.arg(env!("CARGO_BIN_EXE_pcapzst"));
         let command = flushing(strace, "3600000");
         let ran = pack_by(&scene, command, &out.last, is_stream).exits(1);
-        let told = match is_stream {
-            true => "pcapzst: -: reading: Input/output error".to_owned(),
-            false => format!("{}: reading: Input/output error", scene.input().display()),
-        };
+        let input = scene.input();
+        let read = if is_stream { Path::new("-") } else { &input };
+        let told = format!("pcapzst: {}: reading: Input/output error", read.display());
         assert!(ran.stderr.contains(&told), "{}", ran.stderr);
         assert!(!out.last.exists());
         assert_eq!(out.partial.exists(), is_stream);

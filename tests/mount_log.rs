@@ -14,10 +14,11 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use common::apart::{LAY_DEV, Syslog, apart};
 use common::day::{Day, scratch};
-use common::mounted::{Mounted, is_mounted};
+use common::mounted::{Mounted, guard, is_mounted};
 use common::pcap::{Magic, Pcap};
 use common::point::{Point, has_ended};
 use common::{names, pcapzst, run, tool};
@@ -292,6 +293,8 @@ fn stderr_that_nobody_reads_holds_up_nobody() {
     command.args(["mount", "-f", "-o", "no_index"]);
     command.arg(day.source()).arg(point.path());
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let pid = Pid::from_raw(child.id().try_into().unwrap());
+    let _guard = guard(pid, point.path(), Duration::from_secs(30));
     let mut stderr = BufReader::with_capacity(1, child.stderr.take().unwrap());
     let mut told = String::new();
     stderr.read_line(&mut told).unwrap();
@@ -302,11 +305,7 @@ fn stderr_that_nobody_reads_holds_up_nobody() {
     let status = run(pcapzst().args(["status", "--json"]).arg(point.path())).ok();
     assert_eq!(status.json()[0]["refused"], CAPTURES);
     let daemon = point.daemon();
-    kill(
-        Pid::from_raw(child.id().try_into().unwrap()),
-        Signal::SIGTERM,
-    )
-    .unwrap();
+    kill(pid, Signal::SIGTERM).unwrap();
     assert!(has_ended(&daemon, 20_000), "it waits for the reader");
     assert_eq!(child.wait().unwrap().code(), Some(0));
     stderr.read_to_string(&mut told).unwrap();

@@ -124,11 +124,10 @@ impl Problem {
     fn feeding(input: &Path, out: &Path) -> impl Fn(Failure) -> Self {
         let is_stream = input == Path::new("-");
         move |failure| match failure {
-            Failure::Reading(error) => Self::with(input)(error),
             Failure::Writing(error) if is_stream || matches!(error, Error::Io { .. }) => {
                 Self::with(&partial_path(out))(error)
             }
-            Failure::Writing(error) => Self::with(input)(error),
+            Failure::Reading(error) | Failure::Writing(error) => Self::with(input)(error),
         }
     }
 

@@ -218,8 +218,9 @@ fn collect(stderr: impl BufRead, serving: &Sender<()>) -> String {
     log
 }
 
-/// A thread that ends a mount which outlives its time, so that whoever hangs on it gets an error.
-fn guard(pid: Pid, mnt: &Path, lifetime: Duration) -> (Sender<()>, JoinHandle<()>) {
+/// A thread that ends a mount which outlives its time, so that whoever hangs on it gets an error; what is given is dropped
+/// first, then the thread joined, when the mount has ended.
+pub fn guard(pid: Pid, mnt: &Path, lifetime: Duration) -> (Sender<()>, JoinHandle<()>) {
     let (done, ended) = channel::<()>();
     let mnt = mnt.to_path_buf();
     let watchdog = thread::spawn(move || {
