@@ -20,7 +20,9 @@ use common::day::{Day, scratch};
 use common::mounted::{free, is_mounted, mount_entry, wait_until_unmounted};
 use common::pcap::{Magic, Pcap};
 use common::point::{Point, has_ended};
-use common::user::{NOBODY, as_user, in_own_namespace, let_users_mount, program_in, set_mode};
+use common::user::{
+    NOBODY, as_user, bind, in_own_namespace, let_users_mount, program_in, set_mode,
+};
 use common::{Ran, assert_same, names, pcapzst, run, tool};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
