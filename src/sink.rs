@@ -1,7 +1,7 @@
 //! Where log lines go: standard error, the system's log, or a file.
 //!
 //! What is logged at all is `env_logger`'s filter (`RUST_LOG`). Every line is one line, whatever bytes a file's name has, and
-//! their number has a bound ([`flood`]): no client and no capture fills the disk through the log.
+//! their number has a bound (`flood`): no client and no capture fills the disk through the log.
 
 mod flood;
 mod queue;

@@ -118,6 +118,18 @@ impl Manager {
         String::from_utf8(buffer[..len].to_vec()).unwrap()
     }
 
+    /// Sends until nobody can send more. One sender alone may come to its own bound first.
+    fn fill(&self) {
+        let path = self.folder.path().join("notify");
+        let mut is_full = false;
+        while !is_full {
+            let sender = UnixDatagram::unbound().unwrap();
+            sender.set_nonblocking(true).unwrap();
+            is_full = sender.send_to(b"X=1", &path).is_err();
+            while sender.send_to(b"X=1", &path).is_ok() {}
+        }
+    }
+
     fn is_silent(&self) -> bool {
         self.socket.set_nonblocking(true).unwrap();
         self.socket.recv(&mut [0; 16]).is_err()
@@ -298,10 +310,7 @@ fn a_manager_that_does_not_read_does_not_hold_up_the_unmount() {
     let (day, point, manager) = (Day::new(), Point::new(), Manager::new());
     let mut service = as_the_unit_has_it(&day, &point, &manager, &day.out().join("log"));
     assert_eq!(manager.message(), "READY=1\n");
-    let filler = UnixDatagram::unbound().unwrap();
-    filler.set_nonblocking(true).unwrap();
-    let socket = manager.folder.path().join("notify");
-    while filler.send_to(b"X=1", &socket).is_ok() {}
+    manager.fill();
     kill(service.pid(), Signal::SIGTERM).unwrap();
     wait_until_unmounted(point.path());
     while manager.message() != "STOPPING=1\n" {}
