@@ -244,17 +244,18 @@ fn a_service_that_is_stopped_with_files_open_says_what_it_waits_for() {
     let words = "open files are served until they are closed";
     assert_eq!(manager.message(), format!("STATUS={words}\n"));
     wait_until_unmounted(point.path());
+    let mut bytes = Vec::new();
+    open.read_to_end(&mut bytes).unwrap();
+    assert_same(&bytes, &pcap.bytes, "a.pcap");
+    drop(open);
+    assert_eq!(service.end(), Some(0));
+    // What is written to standard error is written by a thread of its own: all of it is there at the end.
     let told = fs::read_to_string(&log).unwrap();
     let line = format!(
         "pcapzst: SIGTERM: {} is unmounted; {words}\n",
         point.path().display()
     );
     assert!(told.contains(&line), "{told}");
-    let mut bytes = Vec::new();
-    open.read_to_end(&mut bytes).unwrap();
-    assert_same(&bytes, &pcap.bytes, "a.pcap");
-    drop(open);
-    assert_eq!(service.end(), Some(0));
 }
 
 #[test]
