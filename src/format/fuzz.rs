@@ -222,7 +222,7 @@ fn decodes(frame: &[u8], most: u64) -> bool {
 
 /// That a whole frame declares no more than its blocks can hold, counted in a plain loop.
 fn check_frame(frame: &[u8], content_size: u64) {
-    let blocks = count_blocks(frame);
+    let blocks = blocks(frame).len() as u64;
     assert!(blocks > 0, "a frame without a block");
     assert!(
         content_size <= blocks * BLOCK_SOURCE_MAX,
@@ -230,20 +230,21 @@ fn check_frame(frame: &[u8], content_size: u64) {
     );
 }
 
-/// Blocks of the whole zstd frame `frame` (RFC 8878, 3.1.1).
-fn count_blocks(frame: &[u8]) -> u64 {
+/// Type and size of each block of the whole zstd frame `frame` (RFC 8878, 3.1.1).
+pub(crate) fn blocks(frame: &[u8]) -> Vec<(usize, usize)> {
     let flags = usize::from(frame[4]);
     let window = 1 - (flags >> 5 & 1);
     let dictionary = [0, 1, 2, 4][flags & 3];
     let size = [flags >> 5 & 1, 2, 4, 8][flags >> 6];
     let mut at = 5 + window + dictionary + size;
-    let mut blocks = 0;
+    let mut blocks = Vec::new();
     loop {
         let header = usize::from(frame[at])
             | usize::from(frame[at + 1]) << 8
             | usize::from(frame[at + 2]) << 16;
-        at += 3 + if header >> 1 & 3 == 1 { 1 } else { header >> 3 };
-        blocks += 1;
+        let (kind, size) = (header >> 1 & 3, header >> 3);
+        at += 3 + if kind == 1 { 1 } else { size };
+        blocks.push((kind, size));
         if header & 1 == 1 {
             assert_eq!(at + 4, frame.len(), "the checksum ends it");
             return blocks;

@@ -70,22 +70,8 @@ pub fn frame(bytes: &[u8]) {
 /// Whether the whole frame `stored` has a compressed block of no bytes. It lacks the headers that such a block begins with (RFC
 /// 8878, 3.1.1.3); libzstd's stream passes over it all the same.
 fn has_null_block(stored: &[u8]) -> bool {
-    let Ok(Some(header)) = headers::header(stored) else {
-        return false;
-    };
-    let mut at = usize::try_from(header.len).unwrap_or(usize::MAX);
-    while let Some(&[first, second, third]) = stored.get(at..).and_then(<[u8]>::first_chunk) {
-        let bits = u32::from_le_bytes([first, second, third, 0]);
-        let (kind, size) = (bits >> 1 & 3, (bits >> 3) as usize);
-        if kind == 2 && size == 0 {
-            return true;
-        }
-        if bits & 1 == 1 {
-            return false;
-        }
-        at += 3 + if kind == 1 { 1 } else { size };
-    }
-    false
+    const COMPRESSED: usize = 2;
+    crate::format::fuzz::blocks(stored).contains(&(COMPRESSED, 0))
 }
 
 /// The bytes of `stored` by libzstd's stream; `None` if it refuses them, or they want a large window.
