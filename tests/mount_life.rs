@@ -15,9 +15,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use common::day::{Day, scratch};
-use common::mounted::{free, is_mounted, mount_entry, wait_until_unmounted};
+use common::mounted::{Mounted, free, is_mounted, mount_entry, wait_until_unmounted};
 use common::pcap::{Magic, Pcap};
 use common::point::{Point, has_ended};
+use common::sys::{await_change, changes_in, pidfd};
+use common::user::in_own_namespace;
 use common::{assert_same, names, pcapzst, run, tool};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
@@ -228,4 +230,49 @@ fn a_signal_after_an_external_unmount_leaves_another_mount_alone() {
     );
     drop(other);
     mounted.wait();
+}
+
+#[test]
+fn a_signal_to_a_mount_that_another_one_hides_is_told_and_the_mount_goes_on() {
+    let (day, _) = day();
+    let log = day.out().join("log");
+    let changes = changes_in(&day.out()).unwrap();
+    let mounted = Mounted::new(&day.source(), &format!("log_file={}", log.display()));
+    let other = Tmpfs::new(mounted.path());
+    mounted.signal(Signal::SIGTERM);
+    let told = format!(
+        "SIGTERM: unmounting {0}: a mount of type tmpfs is on top of it: run `umount {0}`, then try again\n",
+        mounted.path().display()
+    );
+    let running = pidfd(mounted.pid().as_raw()).unwrap();
+    while !fs::read_to_string(&log).is_ok_and(|log| log.contains(&told)) {
+        assert!(await_change(&changes, &running), "the program has ended");
+    }
+    assert!(other.is_there());
+    umount2(mounted.path(), MntFlags::empty()).unwrap();
+    assert_eq!(names(mounted.path()), [b"a.pcap"]);
+    mounted.signal(Signal::SIGTERM);
+    mounted.wait();
+}
+
+#[test]
+fn a_mount_that_was_moved_is_unmounted_where_it_is_now() {
+    const NAME: &str = "a_mount_that_was_moved_is_unmounted_where_it_is_now";
+    in_own_namespace(NAME, || {
+        let (day, _) = day();
+        let mounted = day.mount();
+        let elsewhere = scratch();
+        let none = None::<&str>;
+        let (from, to) = (mounted.path(), elsewhere.path());
+        mount(Some(from), to, none, MsFlags::MS_MOVE, none).unwrap();
+        let other = Tmpfs::new(from);
+        assert_eq!(names(to), [b"a.pcap"]);
+        mounted.signal(Signal::SIGTERM);
+        let in_time = common::watch(mounted.pid(), std::time::Duration::from_secs(20), || ());
+        assert!(in_time, "the program still runs");
+        assert!(!is_mounted(to));
+        assert!(other.is_there());
+        drop(other);
+        mounted.wait();
+    });
 }

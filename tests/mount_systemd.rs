@@ -9,9 +9,12 @@
 
 mod common;
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::net::UnixDatagram;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -94,20 +97,40 @@ fn the_service_has_no_mount_namespace_of_its_own() {
 struct Manager {
     folder: TempDir,
     socket: UnixDatagram,
+    address: OsString,
 }
 
 impl Manager {
     fn new() -> Self {
         let folder = scratch();
-        let socket = UnixDatagram::bind(folder.path().join("notify")).unwrap();
-        socket
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
-        Self { folder, socket }
+        let path = folder.path().join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        Self::with(folder, socket, path.into())
+    }
+
+    /// With a socket that is no file: `@` stands for the zero byte that its name begins with (`unix(7)`).
+    fn abstract_one() -> Self {
+        let folder = scratch();
+        let name = folder.path().join("notify").into_os_string();
+        let address = SocketAddr::from_abstract_name(name.as_bytes()).unwrap();
+        let socket = UnixDatagram::bind_addr(&address).unwrap();
+        let mut address = OsString::from("@");
+        address.push(name);
+        Self::with(folder, socket, address)
+    }
+
+    fn with(folder: TempDir, socket: UnixDatagram, address: OsString) -> Self {
+        let patience = Some(Duration::from_secs(20));
+        socket.set_read_timeout(patience).unwrap();
+        Self {
+            folder,
+            socket,
+            address,
+        }
     }
 
     fn told(&self, command: &mut Command) {
-        command.env("NOTIFY_SOCKET", self.folder.path().join("notify"));
+        command.env("NOTIFY_SOCKET", &self.address);
     }
 
     /// Waits for the next message.
@@ -264,6 +287,16 @@ fn an_unmount_from_outside_is_told_to_the_manager_and_no_failure() {
     let mut service = as_the_unit_has_it(&day, &point, &manager, &day.out().join("log"));
     assert_eq!(manager.message(), "READY=1\n");
     run(tool("umount").arg(point.path())).ok();
+    assert_eq!(manager.message(), "STOPPING=1\n");
+    assert_eq!(service.end(), Some(0));
+}
+
+#[test]
+fn a_manager_whose_socket_is_no_file_is_told_too() {
+    let (day, point, manager) = (Day::new(), Point::new(), Manager::abstract_one());
+    let mut service = as_the_unit_has_it(&day, &point, &manager, &day.out().join("log"));
+    assert_eq!(manager.message(), "READY=1\n");
+    kill(service.pid(), Signal::SIGTERM).unwrap();
     assert_eq!(manager.message(), "STOPPING=1\n");
     assert_eq!(service.end(), Some(0));
 }

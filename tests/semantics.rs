@@ -198,6 +198,10 @@ const QUOTED: &str = r"
 - [S48] What else is mounted on the same path afterwards is left alone.
     mount_life.rs: another_mount_on_the_path_survives_the_programs_end
     mount_life.rs: a_signal_after_an_external_unmount_leaves_another_mount_alone
+- [S109] A signal to a mount that another one hides unmounts neither: the log says so, and the mount goes on.
+    mount_life.rs: a_signal_to_a_mount_that_another_one_hides_is_told_and_the_mount_goes_on
+- [S110] A mount that was moved (`mount --move`) is unmounted where it is by then.
+    mount_life.rs: a_mount_that_was_moved_is_unmounted_where_it_is_now
 - [S66] The program of a mount in the background has a session of its own, no terminal, `/` as its folder and /dev/null as its standard streams before the command returns: what becomes of the caller's terminal, session or pipes does not reach it.
     mount_terminal.rs: a_terminal_that_is_gone_at_once_leaves_the_mount
     mount_terminal.rs: a_group_that_gets_sighup_or_sigint_right_behind_the_command_leaves_the_mount

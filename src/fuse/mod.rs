@@ -2,10 +2,12 @@
 
 pub mod adapter;
 pub mod background;
+mod ending;
 mod folder;
 mod index_dir;
 mod log_file;
 mod loops;
+mod manager;
 pub mod mountinfo;
 pub mod mounting;
 pub mod options;

@@ -11,7 +11,9 @@ pub const FSTYPE: &str = "fuse.pcapzst";
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Device as `major:minor`, unique to one mounted file system.
+    /// The mount's number in its namespace; it stays when the mount is moved, and is given out again when it is gone.
+    pub id: u64,
+    /// Device as `major:minor`: one for all mounts of a file system, and given out again when that is gone.
     pub device: String,
     /// Where it is mounted.
     pub point: PathBuf,
@@ -19,10 +21,29 @@ pub struct Mount {
     pub fstype: String,
 }
 
+/// Where a mount is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// Nowhere: it was unmounted.
+    Gone,
+    /// It is what this path shows.
+    Seen(PathBuf),
+    /// It is on this path, under another mount of this type.
+    Hidden(PathBuf, String),
+}
+
 /// The mount that is visible at `point`, an absolute path without links: the last of those stacked there.
 pub fn at(point: &Path) -> io::Result<Option<Mount>> {
-    let text = std::fs::read("/proc/self/mountinfo")?;
-    Ok(last_at(&text, point))
+    Ok(last_at(&table()?, point))
+}
+
+/// Where `mount` is now: on the same path, or on another to which it was moved.
+pub fn find(mount: &Mount) -> io::Result<Whereabouts> {
+    Ok(find_in(&table()?, mount))
+}
+
+fn table() -> io::Result<Vec<u8>> {
+    std::fs::read("/proc/self/mountinfo")
 }
 
 /// The absolute path of a mount point, found without a request to what is mounted there: its daemon may be dead.
@@ -38,20 +59,35 @@ pub fn without_asking_it(point: &Path) -> io::Result<PathBuf> {
     }
 }
 
+fn mounts(mountinfo: &[u8]) -> impl DoubleEndedIterator<Item = Mount> {
+    mountinfo.split(|byte| *byte == b'\n').filter_map(parse)
+}
+
 fn last_at(mountinfo: &[u8], point: &Path) -> Option<Mount> {
-    mountinfo
-        .split(|byte| *byte == b'\n')
-        .filter_map(parse)
-        .rfind(|mount| mount.point == point)
+    mounts(mountinfo).rfind(|mount| mount.point == point)
+}
+
+fn find_in(mountinfo: &[u8], wanted: &Mount) -> Whereabouts {
+    let identity = |mount: &Mount| (mount.id, mount.device.clone(), mount.fstype.clone());
+    let found = mounts(mountinfo).find(|mount| identity(mount) == identity(wanted));
+    let Some(found) = found else {
+        return Whereabouts::Gone;
+    };
+    match last_at(mountinfo, &found.point) {
+        Some(seen) if seen.id != found.id => Whereabouts::Hidden(found.point, seen.fstype),
+        _ => Whereabouts::Seen(found.point),
+    }
 }
 
 /// One line: `id parent major:minor root point options [optional…] - fstype source super` (`proc_pid_mountinfo(5)`).
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|byte| *byte == b' ');
-    let device = String::from_utf8(fields.nth(2)?.to_vec()).ok()?;
+    let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let device = String::from_utf8(fields.nth(1)?.to_vec()).ok()?;
     let point = unescape(fields.nth(1)?);
     let fstype = fields.skip_while(|field| *field != b"-").nth(1)?;
     Some(Mount {
+        id,
         device,
         point: PathBuf::from(OsString::from_vec(point)),
         fstype: String::from_utf8(fstype.to_vec()).ok()?,
@@ -92,5 +128,28 @@ mod tests {
             ("0:41", "tmpfs")
         );
         assert_eq!(last_at(text, Path::new("/n")), None);
+    }
+
+    #[test]
+    fn a_mount_is_found_where_it_was_moved_and_no_other_passes_for_it() {
+        let ours = Mount {
+            id: 36,
+            device: "0:40".to_owned(),
+            point: PathBuf::from("/mnt"),
+            fstype: FSTYPE.to_owned(),
+        };
+        let seen = |lines: &[&str]| find_in(lines.join("\n").as_bytes(), &ours);
+        let at = |point: &str| format!("36 1 0:40 / {point} ro - fuse.pcapzst src ro");
+        let moved = seen(&[&at("/elsewhere"), "37 1 0:41 / /mnt rw - tmpfs tmpfs rw"]);
+        assert_eq!(moved, Whereabouts::Seen("/elsewhere".into()));
+        let hidden = seen(&[&at("/mnt"), "37 36 0:41 / /mnt rw - tmpfs tmpfs rw"]);
+        assert_eq!(hidden, Whereabouts::Hidden("/mnt".into(), "tmpfs".into()));
+        for other in [
+            "36 1 0:40 / /mnt rw - tmpfs tmpfs rw",
+            "36 1 0:41 / /mnt ro - fuse.pcapzst src ro",
+            "38 1 0:40 / /mnt ro - fuse.pcapzst src ro",
+        ] {
+            assert_eq!(seen(&[other]), Whereabouts::Gone, "{other}");
+        }
     }
 }

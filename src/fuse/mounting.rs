@@ -15,7 +15,7 @@ use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::unistd::{getgid, getuid};
 
-use super::mountinfo::{self, FSTYPE};
+use super::mountinfo::{self, FSTYPE, Mount, Whereabouts};
 use super::options::{Access, MountOptions};
 
 /// The setuid helper of libfuse, for users that may not mount.
@@ -30,9 +30,8 @@ const READAHEAD_KIB: &str = "1024";
 /// A mount of ours.
 #[derive(Debug)]
 pub struct Mounting {
-    point: PathBuf,
-    /// `major:minor` of the mount: what tells it from another one on the same path.
-    device: String,
+    /// What tells it from another one on the same path.
+    mount: Mount,
     /// With `auto_unmount`, fusermount3 unmounts when this is closed.
     _auto_unmount: Option<UnixStream>,
 }
@@ -65,39 +64,46 @@ impl Mounting {
                 io::Error::other("mounted, but /proc/self/mountinfo does not show it")
             })?;
         let mounting = Self {
-            point: point.to_owned(),
-            device: mount.device,
+            mount,
             _auto_unmount: socket,
         };
         Ok((mounting, fd))
     }
 
-    /// Where it is mounted.
+    /// Where it was mounted.
     #[must_use]
     pub fn point(&self) -> &Path {
-        &self.point
+        &self.mount.point
     }
 
     /// Raises the kernel's readahead, where this process may: with 128 KiB a page-cached reader has too few requests in flight
     /// to keep two decoders busy. For a mount that answers; holds for files opened from now on.
     pub fn raise_readahead(&self) {
-        let path = format!("/sys/class/bdi/{}/read_ahead_kb", self.device);
+        let path = format!("/sys/class/bdi/{}/read_ahead_kb", self.mount.device);
         if let Err(error) = std::fs::write(&path, READAHEAD_KIB) {
             log::info!("{path}: {error}");
         }
     }
 
-    /// Unmounts, lazily if busy. `None` if it was unmounted before: whatever is there now is not ours.
+    /// Unmounts, lazily if busy, wherever it was moved to. `None` if it was unmounted before: whatever is there now is not
+    /// ours.
     pub fn unmount(&self) -> io::Result<Option<Unmounted>> {
-        unmount_only(&self.point, &self.device)
+        unmount_only(&self.mount)
     }
 }
 
-/// Unmounts the file system with this device from `point`, lazily if it is busy. `None` if another one is there, or none.
-pub(super) fn unmount_only(point: &Path, device: &str) -> io::Result<Option<Unmounted>> {
-    match mountinfo::at(point)? {
-        Some(mount) if mount.device == device => unmount(point).map(Some),
-        _ => Ok(None),
+/// Unmounts this mount and no other, lazily if it is busy. `None` if it is gone.
+///
+/// # Errors
+/// What umount(2) says, and that another one is mounted over it.
+pub(super) fn unmount_only(mount: &Mount) -> io::Result<Option<Unmounted>> {
+    match mountinfo::find(mount)? {
+        Whereabouts::Gone => Ok(None),
+        Whereabouts::Seen(point) => unmount(&point).map(Some),
+        Whereabouts::Hidden(point, fstype) => Err(io::Error::other(format!(
+            "a mount of type {fstype} is on top of it: run `umount {}`, then try again",
+            point.display()
+        ))),
     }
 }
 

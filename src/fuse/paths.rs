@@ -94,7 +94,7 @@ fn clear_the_dead(given: &Path) -> Result<(), MountError> {
                 "{shown}: {error} (a dead mount of type {kind} is there: run `umount {shown}`, then mount again)"
             )));
         }
-        unmount_only(&point, &mount.device).map_err(|why: io::Error| {
+        unmount_only(&mount).map_err(|why: io::Error| {
             MountError::new(format!(
                 "{shown}: {error} (a dead mount is there, and cannot be taken away: {why}; run `pcapzst umount {shown}` \
                  as the user who made it or as root, then mount again)"

@@ -3,32 +3,31 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Once, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use fuser::{Config, Session, SessionACL};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::SigSet;
 use nix::unistd::geteuid;
 use sd_notify::NotifyState;
 
 use super::adapter::Adapter;
+use super::ending::{Ending, ending_signals};
 use super::index_dir;
 use super::log_file;
-use super::mounting::{Mounting, Unmounted};
+use super::manager;
+use super::mounting::Mounting;
 use super::options::{Access, MountOptions};
 use super::passthrough::Passthrough;
 use super::paths::checked_paths;
 use crate::capture::Engine;
-use crate::capture::sync::lock;
 use crate::sink::{self, MOUNT, Sink};
 use crate::tree::way::Passing;
 use crate::tree::{Links, Options, Tree};
 
-/// Signals that end a mount.
-const ENDING: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
 /// Descriptors of captures that nobody reads: a share of the limit, within these bounds.
 const IDLE_FILES: std::ops::RangeInclusive<usize> = 4..=256;
 
@@ -126,12 +125,7 @@ pub fn serve(
 
     let (mounting, device) =
         Mounting::new(&source, &point, options).map_err(failed(point.display()))?;
-    let ending = Arc::new(Ending {
-        mounting,
-        ground,
-        signal: Mutex::new(None),
-        told: Once::new(),
-    });
+    let ending = Arc::new(Ending::new(mounting, ground));
     let outcome = run(
         (tree, passthrough),
         device,
@@ -139,7 +133,7 @@ pub fn serve(
         signals,
         options,
         || {
-            tell_manager(ground, &[NotifyState::Ready]);
+            manager::tell(ground, &[NotifyState::Ready]);
             if let Some(sink) = sink {
                 sink::switch_to(sink);
                 log::info!(target: MOUNT, "serving {} at {} (pcapzst {})", source.display(), point.display(), env!("CARGO_PKG_VERSION"));
@@ -152,8 +146,9 @@ pub fn serve(
     );
     if outcome.is_err() {
         // The first error is the one to tell.
-        let _ = ending.mounting.unmount();
+        let _ = ending.mounting().unmount();
     }
+    ending.note_over();
     engine.finish(KEEPING);
     let outcome = outcome.map_err(failed(point.display()));
     match &outcome {
@@ -202,15 +197,15 @@ fn run(
         .name("pcapzst-signal".to_owned())
         .spawn(move || for_signals.await_signals(signals))?;
     // The first request of all: what the caller is told is that the mount answers, not that it should.
-    ending.mounting.point().metadata()?;
-    ending.mounting.raise_readahead();
+    ending.mounting().point().metadata()?;
+    ending.mounting().raise_readahead();
     on_ready()?;
     match session.join() {
         // A request that the kernel was handing over while the mount went away. With the mount still in its place the
         // connection was cut by somebody.
         Err(error)
             if error.raw_os_error() == Some(libc::ECONNABORTED)
-                && matches!(ending.mounting.unmount(), Ok(None)) =>
+                && matches!(ending.mounting().unmount(), Ok(None)) =>
         {
             Ok(())
         }
@@ -225,66 +220,6 @@ fn hint(errno: Errno) -> &'static str {
             " (openat2 is missing: Linux before 5.6, or a filter of system calls, such as RestrictSUIDSGID= of systemd)"
         }
         _ => "",
-    }
-}
-
-/// The end of a mount: by a signal, or from outside.
-struct Ending {
-    mounting: Mounting,
-    ground: Ground,
-    /// The first that came.
-    signal: Mutex<Option<Signal>>,
-    /// Whether the service manager has been told of the end.
-    told: Once,
-}
-
-impl Ending {
-    /// Unmounts at each ending signal. The session ends by itself once the last handle is closed.
-    fn await_signals(&self, signals: SigSet) {
-        let point = self.mounting.point().display();
-        while let Ok(signal) = signals.wait() {
-            lock(&self.signal).get_or_insert(signal);
-            let outcome = self.mounting.unmount();
-            let words = "open files are served until they are closed";
-            match &outcome {
-                Ok(Some(Unmounted::Detached)) => {
-                    log::warn!(target: MOUNT, "{signal}: {point} is unmounted; {words}");
-                }
-                // What is told when the session ends, or was told when it was detached.
-                Ok(_) => {}
-                Err(error) => log::error!(target: MOUNT, "{signal}: unmounting {point}: {error}"),
-            }
-            // Last: a manager that does not read makes this wait.
-            self.tell_of_the_end();
-            if matches!(outcome, Ok(Some(Unmounted::Detached))) {
-                tell_manager(self.ground, &[NotifyState::Status(words)]);
-            }
-        }
-    }
-
-    /// Tells the service manager, once, that the end has begun.
-    fn tell_of_the_end(&self) {
-        self.told
-            .call_once(|| tell_manager(self.ground, &[NotifyState::Stopping]));
-    }
-
-    fn log_end(&self) {
-        let point = self.mounting.point().display();
-        let signal = *lock(&self.signal);
-        match signal {
-            Some(signal) => log::info!(target: MOUNT, "{point} is unmounted: {signal}"),
-            None => log::info!(target: MOUNT, "{point} is unmounted: from outside"),
-        }
-        self.tell_of_the_end();
-    }
-}
-
-/// Tells the service manager, if one started this program and wants to know (`NOTIFY_SOCKET`, `sd_notify(3)`).
-fn tell_manager(ground: Ground, states: &[NotifyState<'_>]) {
-    if ground == Ground::Fore
-        && let Err(error) = sd_notify::notify(states)
-    {
-        log::warn!("NOTIFY_SOCKET: {error}");
     }
 }
 
@@ -303,31 +238,6 @@ fn sink_of(
         (None, Ground::Back) => Ok(Some(Sink::syslog().map_err(failed("syslog"))?)),
         (None, Ground::Fore) => Ok(None),
     }
-}
-
-/// The signals that end a mount. Of those that end a terminal's programs, one in the foreground leaves out what it was
-/// started to ignore, as nohup(1) does: blocked and waited for, it would come in all the same.
-fn ending_signals(ground: Ground) -> SigSet {
-    let ignored = match ground {
-        Ground::Fore => ignored_signals(),
-        Ground::Back => 0,
-    };
-    let mut signals = SigSet::empty();
-    for signal in ENDING {
-        let bit = 1_u64 << (signal as i32 - 1);
-        if signal == Signal::SIGTERM || ignored & bit == 0 {
-            signals.add(signal);
-        }
-    }
-    signals
-}
-
-/// The mask of `SigIgn` (`proc_pid_status(5)`); none where that cannot be read.
-fn ignored_signals() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or_default()
 }
 
 /// Raises the soft limit of open files to the hard one; the limit then.

@@ -6,13 +6,14 @@
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 #[derive(Clone, Copy, Debug)]
 pub enum Sharing {
@@ -164,6 +165,22 @@ pub fn changes_in(folder: &Path) -> io::Result<File> {
         )?;
         Ok(file)
     }
+}
+
+/// Waits until something changes in the folder that `changes` (`changes_in`) tells of, or the process ends that `running`
+/// (`pidfd`) stands for; whether it goes on.
+#[track_caller]
+pub fn await_change(mut changes: &File, running: &OwnedFd) -> bool {
+    let fds = [changes.as_fd(), running.as_fd()];
+    let mut wanted = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+    let told = poll(&mut wanted, PollTimeout::from(30_000_u16)).unwrap();
+    assert!(told > 0, "nothing changes, and nothing ends");
+    let [has_changed, has_ended] = wanted.map(|fd| fd.any().unwrap());
+    if has_changed {
+        // What has changed, the next look shows.
+        let _events = changes.read(&mut [0; 4096]).unwrap();
+    }
+    !has_ended
 }
 
 /// Times of the last write and of the last change, whatever the kernel remembers of them: seconds, nanoseconds.
