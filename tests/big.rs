@@ -18,12 +18,17 @@ use common::day::scratch;
 use common::frames::{MARKER, zstd_frame};
 use common::mounted::Mounted;
 use common::pcap::{Magic, Pcap};
-use common::{assert_same, pcapzst, run, tool};
+use common::{assert_same, number, pcapzst, run, tool};
 use nix::unistd::{Whence, lseek};
 
 const GIB: u64 = 1 << 30;
 const FOUR_GIB: u64 = 4 * GIB;
-const SOURCE_MIN: u64 = 6 * GIB + (200 << 20);
+
+/// At least so much source, in bytes; over 6 GiB, or `PCAPZST_GIB`.
+fn source_min() -> u64 {
+    let gib = number("PCAPZST_GIB", 6);
+    u64::try_from(gib).unwrap() * GIB + (200 << 20)
+}
 
 /// Four runs of records, each several MiB of source and a few hundred bytes on disk, in an order that repeats late.
 struct Big {
@@ -54,7 +59,8 @@ impl Big {
         out.write_all(&zstd_frame(&header)).unwrap();
         let mut rng = common::Rng::new(50);
         let (mut frames, mut size) = (Vec::new(), 24);
-        while size < SOURCE_MIN {
+        let wanted = source_min();
+        while size < wanted {
             let run = rng.below(4);
             out.write_all(&packed[run]).unwrap();
             frames.push((run, size));

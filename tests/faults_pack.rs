@@ -15,26 +15,19 @@ mod common;
 #[path = "faults/left.rs"]
 mod left;
 
-use std::fs::{self, File};
-use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
+use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 
 use common::live::Live;
-use common::sys::{changes_in, pidfd};
-use common::{Rng, assert_same, pcapzst, run, tool};
+use common::sys::{await_change, changes_in, pidfd};
+use common::{Rng, assert_same, number, pcapzst, run, tool};
 use left::{Out, Scene, check_incomplete, flushing, pack};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 const SIZE: usize = 1_000_000;
 /// A writer that is faster than its kill is tried again so often.
 const MORE_TRIES: usize = 5;
-
-fn number(name: &str, usual: usize) -> usize {
-    std::env::var(name).map_or(usual, |value| value.parse().unwrap())
-}
 
 /// Kills of each kind; four kinds.
 fn kills() -> usize {
@@ -82,18 +75,6 @@ fn check_each(scene: &Scene, outs: &[Out], resume: impl Fn(&Out), is_exact: bool
         }
     }
     caught
-}
-
-/// Waits until something changes in the folder that `changes` tells of, or the child ends; whether it goes on.
-fn await_change(mut changes: &File, child: &OwnedFd) -> bool {
-    let mut wanted = [changes.as_fd(), child.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-    let told = poll(&mut wanted, PollTimeout::from(30_000_u16)).unwrap();
-    assert!(told > 0, "the writer neither writes nor ends");
-    let [has_changed, has_ended] = wanted.map(|fd| fd.any().unwrap());
-    if has_changed {
-        let _events = changes.read(&mut [0; 4096]).unwrap();
-    }
-    !has_ended
 }
 
 /// Starts a writer of the capture's file, and kills it once it has written more than `kill_at` bytes.

@@ -15,11 +15,12 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::net::UdpSocket;
 use std::process::Stdio;
+use std::thread;
 
 use common::day::Day;
 use common::pcap::{Magic, Pcap};
 use common::{assert_same, run, tool};
-use running::{Feed, Pack, Running};
+use running::{Pack, Running};
 
 /// Packets of a followed capture.
 const PACKETS: usize = 300;
@@ -153,6 +154,7 @@ fn tail_of_a_raw_capture_hands_every_packet_to_tcpdump_once() {
 /// Runs a tool again and again while the capture grows, and once when it is finished. `count` gives the packets that the
 /// tool saw.
 fn assert_never_cut_short(seed: u64, name: &str, args: &[&str], count: fn(&str) -> usize) {
+    const LOOKS: usize = 8;
     let pcap = Pcap::random(Magic::LeNs, seed, 4000);
     let day = Day::new();
     let mut pack = Pack::start(&day.source().join("x.pcap.zst"));
@@ -166,22 +168,35 @@ fn assert_never_cut_short(seed: u64, name: &str, args: &[&str], count: fn(&str) 
         assert!(!said.contains("truncated"), "{name}: {said}");
         count(&ran.text())
     };
-    let feed = Feed::start(pack, pcap.clone());
-    let mut most = 0;
-    let mut growths = 0;
-    let mut looks = 0;
-    while !feed.is_finished() {
-        let now = look();
+    // All but the last within a record: its first half waits in the writer.
+    let step = pcap.records() / LOOKS;
+    let within = pcap.ends.windows(2).skip(step).step_by(step);
+    let mut cuts: Vec<_> = within.map(|pair| pair[0].midpoint(pair[1])).collect();
+    cuts.push(pcap.bytes.len());
+    let mut fed = pcap.ends[1];
+    let mut most = look();
+    for cut in cuts {
+        let now = thread::scope(|threads| {
+            let looking = threads.spawn(look);
+            pcap.bytes[fed..cut]
+                .chunks(500)
+                .for_each(|part| pack.feed(part));
+            looking.join().unwrap()
+        });
         assert!(now >= most, "{name}: {now} packets after {most}");
-        growths += usize::from(now > most);
-        most = now;
-        looks += 1;
+        let before = std::mem::replace(&mut most, now);
+        fed = cut;
+        // What was fed gets to the disk, and from then on every look sees it.
+        while most == before {
+            let size = pack.physical_size();
+            most = look();
+            if most == before {
+                pack.await_more_than(size);
+            }
+        }
+        assert!(most > before, "{name}: {most} packets after {before}");
     }
-    assert!(
-        growths > 1,
-        "{name}: {growths} of {looks} looks saw it grow"
-    );
-    feed.join().finish();
+    pack.finish();
     assert_eq!(look(), pcap.records(), "{name}: all packets");
     mounted.unmount();
 }

@@ -36,6 +36,11 @@ use nix::unistd::Pid;
 /// A program that runs longer than this hangs: it is killed, and the test fails.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// How much of a test is run: what the environment says, else the usual.
+pub fn number(variable: &str, usual: usize) -> usize {
+    std::env::var(variable).map_or(usual, |value| value.parse().unwrap())
+}
+
 /// xorshift64*: small, the same on every machine.
 #[derive(Clone)]
 pub struct Rng(u64);
@@ -78,12 +83,12 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// The same, after a check that the exit code is 0.
-    #[track_caller]
     pub fn is_ok(&self) -> bool {
         self.code == Some(0)
     }
 
+    /// The same, after a check that the exit code is 0.
+    #[track_caller]
     pub fn ok(self) -> Self {
         self.exits(0)
     }

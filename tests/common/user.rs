@@ -42,8 +42,8 @@ pub fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// Runs the test `name` once more in a process whose mounts nobody else sees, and there its `body`. All that is mounted
-/// there goes with the process.
+/// Runs the test `name` once more in a process whose mounts nobody else sees, and there its `body`. All that is mounted and
+/// all that is started there goes with the process, also when that is killed.
 #[track_caller]
 pub fn in_own_namespace(name: &str, body: impl FnOnce()) {
     const INSIDE: &str = "PCAPZST_OWN_NAMESPACE";
@@ -51,7 +51,8 @@ pub fn in_own_namespace(name: &str, body: impl FnOnce()) {
         return body();
     }
     let mut command = tool("unshare");
-    command.args(["--mount", "--propagation", "private", "--"]);
+    command.args(["--mount", "--propagation", "private"]);
+    command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
     command.arg(std::env::current_exe().unwrap());
     command.args(["--exact", name, "--nocapture"]);
     let ran = run(command.env(INSIDE, name)).ok();

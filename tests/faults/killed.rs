@@ -34,6 +34,19 @@ fn reader_at(scene: &Scene, name: &str, at: usize) -> Command {
     command
 }
 
+/// Waits until every capture is closed; the daemon's descriptors then.
+fn at_rest(scene: &Scene) -> usize {
+    scene.wait_until("all are closed", |scene| scene.counter("open_files") == 0);
+    scene.descriptors()
+}
+
+/// Waits until every capture is closed and the daemon has as many descriptors as it had at rest.
+fn wait_for_rest(scene: &Scene, descriptors: usize) {
+    scene.wait_until("nothing is left open", |scene| {
+        scene.counter("open_files") == 0 && scene.descriptors() == descriptors
+    });
+}
+
 /// Whether a killed child is gone within this time.
 fn is_gone(child: &Child, patience: Duration) -> bool {
     let pid = Pid::from_raw(child.id().try_into().unwrap());
@@ -46,8 +59,7 @@ fn readers_killed_in_the_middle_of_a_file_leave_no_handle_and_no_descriptor() {
     for name in FORMS {
         scene.check_all(name);
     }
-    scene.wait_until("all are closed", |scene| scene.counter("open_files") == 0);
-    let descriptors = scene.descriptors();
+    let descriptors = at_rest(&scene);
     let mut rng = Rng::new(1);
     for round in 0..60 {
         let name = FORMS[round % FORMS.len()];
@@ -64,10 +76,7 @@ fn readers_killed_in_the_middle_of_a_file_leave_no_handle_and_no_descriptor() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    scene.wait_until("all are closed", |scene| scene.counter("open_files") == 0);
-    scene.wait_until("no descriptor is left", |scene| {
-        scene.descriptors() == descriptors
-    });
+    wait_for_rest(&scene, descriptors);
     for name in FORMS {
         scene.check_all(name);
     }
@@ -79,8 +88,7 @@ fn readers_killed_while_one_waits_for_a_page_die_at_once_and_leave_nothing() {
     let scene = Scene::new(&[name], "");
     // An open before the first read of its pages would drop those that are on their way, and wait for them in the kernel.
     scene.read(name, 0, 100).unwrap();
-    scene.wait_until("all are closed", |scene| scene.counter("open_files") == 0);
-    let descriptors = scene.descriptors();
+    let descriptors = at_rest(&scene);
 
     scene.gate.set(name, 4096, Rule::Hold);
     let mut children: Vec<_> = (0..20)
@@ -97,10 +105,7 @@ fn readers_killed_while_one_waits_for_a_page_die_at_once_and_leave_nothing() {
         scene.counter("open_files") <= 1
     });
     scene.gate.open();
-    scene.wait_until("all are closed", |scene| scene.counter("open_files") == 0);
-    scene.wait_until("no descriptor is left", |scene| {
-        scene.descriptors() == descriptors
-    });
+    wait_for_rest(&scene, descriptors);
     scene.check_all(name);
 }
 
@@ -111,8 +116,7 @@ fn a_reader_killed_while_a_direct_read_waits_dies_with_the_disks_answer_and_leav
     for name in &names {
         scene.read(name, 0, 100).unwrap();
     }
-    scene.wait_until("all are closed", |scene| scene.counter("open_files") == 0);
-    let descriptors = scene.descriptors();
+    let descriptors = at_rest(&scene);
     for name in &names {
         scene.gate.set(name, 4096, Rule::Hold);
     }
@@ -131,10 +135,7 @@ fn a_reader_killed_while_a_direct_read_waits_dies_with_the_disks_answer_and_leav
         assert!(is_gone(child, Duration::from_secs(30)), "it hangs");
         child.wait().unwrap();
     }
-    scene.wait_until("all are closed", |scene| scene.counter("open_files") == 0);
-    scene.wait_until("no descriptor is left", |scene| {
-        scene.descriptors() == descriptors
-    });
+    wait_for_rest(&scene, descriptors);
     for name in &names {
         scene.check_all(name);
     }

@@ -1,5 +1,6 @@
 //! Reads that wait for the disk, and all else that does not.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -28,43 +29,57 @@ fn files(kind: &str, count: usize) -> Vec<String> {
         .collect()
 }
 
-/// Has the time added to `looks` that a look takes.
-fn timer(looks: &mut Vec<Duration>) -> impl FnMut(&mut dyn FnMut()) {
-    |look| {
+/// How long looks took, kind by kind.
+#[derive(Default)]
+struct Looks(BTreeMap<&'static str, Vec<Duration>>);
+
+impl Looks {
+    fn timed(&mut self, kind: &'static str, look: impl FnOnce()) {
         let begin = Instant::now();
         look();
-        looks.push(begin.elapsed());
+        self.0.entry(kind).or_default().push(begin.elapsed());
+    }
+
+    /// The median of each kind.
+    fn usual(self) -> BTreeMap<&'static str, Duration> {
+        let median = |mut looks: Vec<Duration>| {
+            looks.sort_unstable();
+            looks[looks.len() / 2]
+        };
+        let kinds = self.0.into_iter();
+        kinds.map(|(kind, looks)| (kind, median(looks))).collect()
     }
 }
 
-/// Nine of ten took no longer.
-fn usual(mut looks: Vec<Duration>) -> Duration {
-    looks.sort_unstable();
-    looks[looks.len() * 9 / 10]
-}
-
-/// Looks at captures that were looked at before, and reads what is decoded; how long each look took.
-fn look(
-    scene: &Scene,
-    slow: &[String],
-    known: &[String],
-    before: &[fs::Metadata],
-) -> Vec<Duration> {
-    let mut looks = Vec::new();
-    let mut timed = timer(&mut looks);
+/// Lists the mount, looks at captures that were looked at before, and reads what is decoded.
+fn look(scene: &Scene, slow: &[String], known: &[String], before: &[fs::Metadata]) -> Looks {
+    let mut looks = Looks::default();
+    let mount = scene.mounted.path();
+    for _ in 0..5 {
+        looks.timed("listing", || assert_eq!(names(mount).len(), 48));
+        looks.timed("ls -l", || drop(run(tool("ls").arg("-l").arg(mount)).ok()));
+        looks.timed("status", || {
+            drop(run(pcapzst().arg("status").arg(mount)).ok());
+        });
+        looks.timed("a name that is not there", || {
+            assert!(!scene.mounted.join("missing.pcap").exists());
+        });
+    }
     for (name, before) in slow.iter().chain(known).zip(before) {
-        timed(&mut || {
-            let now = fs::metadata(scene.path(name)).unwrap();
+        let path = scene.path(name);
+        looks.timed("stat", || {
+            let now = fs::metadata(&path).unwrap();
             assert_eq!((now.len(), now.ino()), (before.len(), before.ino()));
         });
         let state = "user.pcapzst.state";
-        timed(&mut || assert_eq!(attribute(&scene.path(name), state).unwrap(), "complete"));
-        timed(&mut || drop(File::open(scene.path(name)).unwrap()));
+        looks.timed("attribute", || {
+            assert_eq!(attribute(&path, state).unwrap(), "complete");
+        });
+        looks.timed("open", || drop(File::open(&path).unwrap()));
     }
     for name in known {
-        timed(&mut || scene.read(name, AT, 5000).unwrap());
+        looks.timed("read", || scene.read(name, AT, 5000).unwrap());
     }
-    drop(timed);
     looks
 }
 
@@ -85,7 +100,7 @@ fn while_32_cold_reads_wait_names_sizes_and_what_is_decoded_are_there_at_once() 
     for name in &known {
         scene.check_all(name);
     }
-    let undisturbed = look(&scene, &slow, &known, &before);
+    let undisturbed = look(&scene, &slow, &known, &before).usual();
     for name in &slow {
         // An open before the first read of a capture's pages drops those that are on their way: it waits for them.
         scene.read(name, 0, 100).unwrap();
@@ -99,26 +114,23 @@ fn while_32_cold_reads_wait_names_sizes_and_what_is_decoded_are_there_at_once() 
             .collect();
         scene.gate.wait_for(READS);
 
-        let mut looks = Vec::new();
-        let mut timed = timer(&mut looks);
-        for _ in 0..3 {
-            timed(&mut || assert_eq!(names(scene.mounted.path()).len(), 48));
-            timed(&mut || drop(run(tool("ls").arg("-l").arg(scene.mounted.path())).ok()));
-            timed(&mut || drop(run(pcapzst().arg("status").arg(scene.mounted.path())).ok()));
-        }
+        let mut walks = Looks::default();
         for name in &cold {
-            timed(&mut || {
+            walks.timed("the first stat", || {
                 let size = fs::metadata(scene.path(name)).unwrap().len();
                 assert_eq!(size, scene.marked(name).source.len() as u64);
             });
         }
-        timed(&mut || assert!(!scene.mounted.join("missing.pcap").exists()));
-        drop(timed);
-        looks.extend(look(scene, &slow, &known, &before));
         // The machine may be busy, as it was before; the disk holds what it holds until all of this is done.
-        let (usual, undisturbed) = (usual(looks), usual(undisturbed));
-        let most = Duration::from_millis(200) + 5 * undisturbed;
-        assert!(usual < most, "{usual:?}, and {undisturbed:?} before");
+        let least = Duration::from_millis(200);
+        for (kind, took) in look(scene, &slow, &known, &before).usual() {
+            let (before, most) = (undisturbed[kind], least + 5 * undisturbed[kind]);
+            assert!(took < most, "{kind}: {took:?}, and {before:?} before");
+        }
+        for (kind, took) in walks.usual() {
+            let most = least + 5 * undisturbed["ls -l"];
+            assert!(took < most, "{kind}: {took:?}");
+        }
         assert!(readers.iter().all(|reader| !reader.is_finished()));
         scene.gate.open();
         for reader in readers {

@@ -2,17 +2,17 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
 use std::time::Duration;
 
 use nix::unistd::Pid;
 
-use crate::common::pcap::Pcap;
-use crate::common::sys::changes_in;
+use crate::common::sys::{await_change, changes_in, pidfd};
 use crate::common::{pcapzst, watch};
 
 /// Whoever is waited for longer than this hangs.
@@ -144,6 +144,7 @@ pub struct Pack {
     stdin: Option<ChildStdin>,
     out: PathBuf,
     changes: File,
+    running: OwnedFd,
 }
 
 impl Pack {
@@ -164,6 +165,7 @@ impl Pack {
         let mut child = command.spawn().unwrap();
         Self {
             stdin: child.stdin.take(),
+            running: pidfd(child.id().try_into().unwrap()).unwrap(),
             child,
             out: out.to_path_buf(),
             changes,
@@ -174,14 +176,25 @@ impl Pack {
         self.stdin.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
-    /// Waits until the file on disk has a header to show.
-    pub fn await_file(&self) {
+    /// The size of the partial file, in bytes; 0 where there is none yet.
+    pub fn physical_size(&self) -> u64 {
         let mut partial = self.out.clone().into_os_string();
         partial.push(".partial");
+        std::fs::metadata(partial).map_or(0, |file| file.size())
+    }
+
+    /// Waits until the file on disk has a header to show.
+    #[track_caller]
+    pub fn await_file(&self) {
         // The marker alone is 14 bytes.
-        while !File::open(&partial).is_ok_and(|file| file.metadata().unwrap().size() > 14) {
-            // What has changed, the next look at the file shows.
-            let _events = (&self.changes).read(&mut [0; 4096]).unwrap();
+        self.await_more_than(14);
+    }
+
+    /// Waits until the partial file is larger than `size` bytes.
+    #[track_caller]
+    pub fn await_more_than(&self, size: u64) {
+        while self.physical_size() <= size {
+            assert!(await_change(&self.changes, &self.running), "pack has ended");
         }
     }
 
@@ -203,42 +216,5 @@ impl Drop for Pack {
         // An error means that it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// A thread that feeds `pack` the records of a capture, from the second on.
-pub struct Feed {
-    thread: JoinHandle<Pack>,
-    _stop: Sender<()>,
-}
-
-impl Feed {
-    /// Time between two records: the tools that look take long to start.
-    const EVERY: Duration = Duration::from_micros(1500);
-
-    pub fn start(mut pack: Pack, pcap: Pcap) -> Self {
-        let (stop, stopped) = channel::<()>();
-        let thread = thread::spawn(move || {
-            for pair in pcap.ends[1..].windows(2) {
-                // The clock's beat, or the test's end.
-                if stopped.recv_timeout(Self::EVERY) == Err(RecvTimeoutError::Disconnected) {
-                    break;
-                }
-                pack.feed(&pcap.bytes[pair[0]..pair[1]]);
-            }
-            pack
-        });
-        Self {
-            thread,
-            _stop: stop,
-        }
-    }
-
-    pub fn is_finished(&self) -> bool {
-        self.thread.is_finished()
-    }
-
-    pub fn join(self) -> Pack {
-        self.thread.join().unwrap()
     }
 }

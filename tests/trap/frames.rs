@@ -15,12 +15,7 @@ use pcapzst::capture::writer::{Options, Writer};
 use crate::common::day::{Day, scratch};
 use crate::common::frames::{Handmade, Marked};
 use crate::common::pcap::{Magic, Pcap};
-use crate::common::{Rng, assert_same, pcapzst, run, tool};
-
-/// So many, or what an environment variable says: a million in the long run.
-fn number(variable: &str, usual: usize) -> usize {
-    std::env::var(variable).map_or(usual, |given| given.parse().unwrap())
-}
+use crate::common::{Rng, assert_same, number, pcapzst, run, tool};
 
 struct Reader(*mut pcapzst_reader);
 

@@ -10,7 +10,7 @@ use crate::common::day::{Day, scratch};
 use crate::common::frames::Marked;
 use crate::common::mounted::Mounted;
 use crate::common::pcap::{Magic, Pcap};
-use crate::common::{pcapzst, run, tool};
+use crate::common::{number, pcapzst, run, tool};
 
 /// So many names, or `PCAPZST_NAMES`.
 const NAMES: usize = 6_000;
@@ -53,7 +53,7 @@ fn forget(mounted: &Mounted, most: u64) {
 
 #[test]
 fn memory_levels_off_however_often_all_names_are_found_and_forgotten() {
-    let number = std::env::var("PCAPZST_NAMES").map_or(NAMES, |given| given.parse().unwrap());
+    let number = number("PCAPZST_NAMES", NAMES);
     let source = scratch();
     let pcap = Pcap::random(Magic::LeUs, 1, 3);
     let physical = Marked::pack(&pcap, 500).physical;
