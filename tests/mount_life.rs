@@ -23,6 +23,7 @@ use common::user::in_own_namespace;
 use common::{assert_same, names, pcapzst, run, tool};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
 
 fn day() -> (Day, Pcap) {
     let pcap = Pcap::random(Magic::LeUs, 400, 2000);
@@ -253,6 +254,26 @@ fn a_signal_to_a_mount_that_another_one_hides_is_told_and_the_mount_goes_on() {
     assert_eq!(names(mounted.path()), [b"a.pcap"]);
     mounted.signal(Signal::SIGTERM);
     mounted.wait();
+}
+
+#[test]
+fn a_mount_that_does_not_answer_is_told_and_not_waited_for() {
+    let (day, _) = day();
+    let mounted = day.mount();
+    mounted.signal(Signal::SIGSTOP);
+    // All its threads have stopped then; one that had taken the question would keep who asked from ending.
+    waitid(Id::Pid(mounted.pid()), WaitPidFlag::WSTOPPED).unwrap();
+    let mut again = pcapzst();
+    again.arg("mount").arg(day.source()).arg(mounted.path());
+    let ran = run(&mut again);
+    mounted.signal(Signal::SIGCONT);
+    let told = format!(
+        "pcapzst: {0}: the mount of type fuse.pcapzst that is there does not answer (run `umount -f -l {0}` to be rid of it)\n",
+        mounted.path().display()
+    );
+    assert_eq!(ran.exits(1).stderr, told);
+    assert_eq!(names(mounted.path()), [b"a.pcap"]);
+    mounted.unmount();
 }
 
 #[test]

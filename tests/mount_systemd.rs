@@ -350,3 +350,16 @@ fn a_manager_that_does_not_read_does_not_hold_up_the_unmount() {
     while manager.message() != "STOPPING=1\n" {}
     assert_eq!(service.end(), Some(0));
 }
+
+#[test]
+fn a_manager_that_never_reads_does_not_hold_up_the_end() {
+    let (day, point, manager) = (Day::new(), Point::new(), Manager::new());
+    let log = day.out().join("log");
+    let mut service = as_the_unit_has_it(&day, &point, &manager, &log);
+    assert_eq!(manager.message(), "READY=1\n");
+    manager.fill();
+    kill(service.pid(), Signal::SIGTERM).unwrap();
+    assert_eq!(service.end(), Some(0));
+    let told = fs::read_to_string(&log).unwrap();
+    assert!(told.contains("pcapzst: NOTIFY_SOCKET: "), "{told}");
+}

@@ -219,6 +219,10 @@ const QUOTED: &str = r"
     mount_dead.rs: readers_of_a_killed_mount_get_an_error_and_the_next_mount_takes_its_place
     mount_dead.rs: all_dead_mounts_on_one_point_give_way_to_the_next
     mount_dead.rs: a_bind_mount_of_a_dead_mount_does_not_keep_the_point_dead
+- [S111] A FUSE mount that gives no answer for five seconds is left there; the message names the command.
+    mount_life.rs: a_mount_that_does_not_answer_is_told_and_not_waited_for
+- [S112] A service manager that does not read is waited for no longer than five seconds a message.
+    mount_systemd.rs: a_manager_that_never_reads_does_not_hold_up_the_end
 - [S71] A dead mount of another type, one that the caller may not unmount, and a pcapzst mount that the caller may not enter is left there; the message names the command that takes it away.
     mount_dead.rs: a_dead_mount_of_another_file_system_stays_and_the_way_out_is_told
     mount_dead.rs: somebody_elses_dead_mount_stays_and_the_command_for_its_owner_is_told

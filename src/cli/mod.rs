@@ -67,6 +67,7 @@ fn complain(path: &Path, problem: impl Display) {
 
 /// Says something on stderr, on one line.
 fn say(what: impl Display) {
-    // Nobody may listen any more, which is no reason to panic.
-    let _ = writeln!(io::stderr(), "pcapzst: {}", Plain(what));
+    // At once, or lines of several programs mix. Nobody may listen any more, which is no reason to panic.
+    let line = format!("pcapzst: {}\n", Plain(what));
+    let _ = io::stderr().write_all(line.as_bytes());
 }

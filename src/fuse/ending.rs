@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Once};
 
 use nix::sys::signal::{SigSet, Signal};
-use sd_notify::NotifyState;
 
 use super::manager;
 use super::mounting::{Mounting, Unmounted};
@@ -73,7 +72,7 @@ impl Ending {
             // Last: a manager that does not read makes this wait.
             self.tell_of_the_end();
             if is_detached {
-                manager::tell(self.ground, &[NotifyState::Status(words)]);
+                manager::tell(self.ground, &format!("STATUS={words}\n"));
             }
         }
     }
@@ -81,7 +80,7 @@ impl Ending {
     /// Tells the service manager, once, that the end has begun.
     fn tell_of_the_end(&self) {
         self.told
-            .call_once(|| manager::tell(self.ground, &[NotifyState::Stopping]));
+            .call_once(|| manager::tell(self.ground, manager::STOPPING));
     }
 
     pub(super) fn log_end(&self) {

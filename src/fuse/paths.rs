@@ -2,6 +2,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::statfs::statfs;
@@ -10,6 +13,9 @@ use super::folder::{is_above, is_same};
 use super::mountinfo::{self, FSTYPE};
 use super::mounting::unmount_only;
 use super::session::{MountError, Request, failed};
+
+/// How long a mount at the mount point has for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The paths, absolute and without links, if one may be mounted on the other. A dead mount of ours at the mount point is
 /// taken away.
@@ -69,6 +75,29 @@ fn refuse_a_mounted(point: &Path) -> Result<(), MountError> {
     }))
 }
 
+/// What a mount itself says: the kernel may keep a dead one's attributes for a moment. Whom it does not let in, it answers
+/// with zeros. `None` where no answer comes: then this leaves a thread behind that waits for one, and where the question was
+/// taken the kernel lets this process end only once there is one, or the mount is cut off (`umount -f`).
+fn state_of(point: &Path) -> Option<nix::Result<()>> {
+    let (answer, answered) = channel();
+    let owned = point.to_owned();
+    let asking = thread::Builder::new().spawn(move || {
+        // Nobody may wait for it any more.
+        let _ = answer.send(statfs(&owned).map(drop));
+    });
+    match asking {
+        Ok(asking) => {
+            let answer = answered.recv_timeout(PATIENCE).ok();
+            if answer.is_some() {
+                // Signals are left to the threads that come.
+                let _ = asking.join();
+            }
+            answer
+        }
+        Err(_) => Some(statfs(point).map(drop)),
+    }
+}
+
 /// Takes away the mounts of ours at `given` whose daemon is dead: whoever starts a mount again, by hand, at boot or as a
 /// restarted service, need not clean up first. Nobody can use them any more, so nothing is lost with them.
 fn clear_the_dead(given: &Path) -> Result<(), MountError> {
@@ -82,12 +111,17 @@ fn clear_the_dead(given: &Path) -> Result<(), MountError> {
         let Some(mount) = mount.filter(|mount| mount.fstype.starts_with("fuse")) else {
             return Ok(());
         };
-        // Asked of the mount itself: the kernel may keep a dead mount's attributes for a moment. Whom it does not let in, it
-        // answers with zeros.
-        let Err(error @ Errno::ENOTCONN) = statfs(&point) else {
-            return Ok(());
-        };
         let shown = given.display();
+        let error = match state_of(&point) {
+            Some(Err(error @ Errno::ENOTCONN)) => error,
+            Some(_) => return Ok(()),
+            None => {
+                return Err(MountError::new(format!(
+                    "{shown}: the mount of type {} that is there does not answer (run `umount -f -l {shown}` to be rid of it)",
+                    mount.fstype
+                )));
+            }
+        };
         if mount.fstype != FSTYPE {
             let kind = mount.fstype;
             return Err(MountError::new(format!(

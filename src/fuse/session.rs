@@ -12,7 +12,6 @@ use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::SigSet;
 use nix::unistd::geteuid;
-use sd_notify::NotifyState;
 
 use super::adapter::Adapter;
 use super::ending::{Ending, ending_signals};
@@ -133,7 +132,7 @@ pub fn serve(
         signals,
         options,
         || {
-            manager::tell(ground, &[NotifyState::Ready]);
+            manager::tell(ground, manager::READY);
             if let Some(sink) = sink {
                 sink::switch_to(sink);
                 log::info!(target: MOUNT, "serving {} at {} (pcapzst {})", source.display(), point.display(), env!("CARGO_PKG_VERSION"));
