@@ -17,7 +17,8 @@ use std::process::Stdio;
 use common::day::scratch;
 use common::live::{Live, decoded};
 use common::pcap::{Magic, Pcap};
-use common::{assert_same, names, pcapzst, run, run_with_input};
+use common::user::{as_user, program_in, set_mode};
+use common::{assert_same, names, pcapzst, run, run_with_input, tool};
 use nix::sys::signal::{Signal, kill};
 
 /// A pipe holds this much (pipe(7)); what is written beyond it has been taken out by the reader, who may hold as much
@@ -247,5 +248,42 @@ fn a_signal_between_small_files_ends_the_command_too() {
         assert!(made.iter().all(|name| name.ends_with(b".pcap.zst")));
         let stops = said.lines().filter(|line| line.contains("signal")).count();
         assert_eq!((stops, said.lines().count()), (1, made.len() + 1), "{said}");
+    }
+}
+
+#[test]
+fn where_no_thread_can_be_had_that_is_said_and_nothing_is_left() {
+    // Nobody's number, so that only what is started here counts.
+    const USER: u32 = 64_207;
+    let pcap = Pcap::random(Magic::LeUs, 707, 100);
+    let programs = scratch();
+    set_mode(programs.path(), 0o755);
+    let program = program_in(programs.path());
+    let folder = scratch();
+    set_mode(folder.path(), 0o777);
+    let input = folder.path().join("a.pcap");
+    fs::write(&input, &pcap.bytes).unwrap();
+    set_mode(&input, 0o644);
+    let limit = tool("prlimit").get_program().to_owned();
+    // The program itself, who waits for signals, who reads.
+    for (threads, code) in [(1, 1), (2, 1), (3, 0)] {
+        for input in [Path::new("-"), &input] {
+            let mut command = as_user(USER, &[]);
+            command
+                .arg(&limit)
+                .arg(format!("--nproc={threads}"))
+                .arg("--");
+            command.arg(&program).arg("pack").arg(input).arg("-o");
+            command.arg(out_in(folder.path()));
+            let stdin = fs::File::open(folder.path().join("a.pcap")).unwrap();
+            let ran = run_with_input(&mut command, stdin.into()).exits(code);
+            let is_told = ran.stderr.contains("starting a thread: Resource temp");
+            assert_eq!(is_told, code == 1, "{}", ran.stderr);
+            if code == 0 {
+                assert_same(&decoded(&out_in(folder.path())), &pcap.bytes, "packed");
+                fs::remove_file(out_in(folder.path())).unwrap();
+            }
+            assert_eq!(names(folder.path()), [b"a.pcap"], "{threads} threads");
+        }
     }
 }

@@ -61,9 +61,9 @@ struct Stopping {
 
 impl Stopper {
     /// Waits for signals from now on, in a thread of its own.
-    pub(super) fn listen(&self, signals: SigSet) {
+    pub(super) fn listen(&self, signals: SigSet) -> Result<(), Error> {
         let stopper = self.clone();
-        thread::spawn(move || {
+        start("pcapzst-signal", move || {
             while signals.wait().is_ok() {
                 let current = {
                     let mut stopping = lock(&stopper.0);
@@ -75,7 +75,7 @@ impl Stopper {
                     let _ = current.send(Event::Stop);
                 }
             }
-        });
+        })
     }
 
     /// Sends signals to `events` from now on; whether none has come before.
@@ -146,22 +146,24 @@ pub(super) fn read_file(file: &File, events: SyncSender<Event>) -> Result<(), Er
         crate::capture::read_at::read_part(file, &mut magic, 0).map_err(Error::io("reading"))?;
     let file = file.try_clone().map_err(Error::io("opening"))?;
     if magic.starts_with(&[0x1F, 0x8B]) {
-        read_in_background(flate2::read::MultiGzDecoder::new(file), events);
+        read_in_background(flate2::read::MultiGzDecoder::new(file), events)
     } else if let Ok(frame::Start::Zstd | frame::Start::Skippable) = frame::start(magic) {
         let mut decoder = zstd::stream::read::Decoder::new(file).map_err(Error::io("opening"))?;
         decoder
             .window_log_max(WINDOW_LOG_MAX)
             .map_err(Error::io("opening"))?;
-        read_in_background(decoder, events);
+        read_in_background(decoder, events)
     } else {
-        read_in_background(file, events);
+        read_in_background(file, events)
     }
-    Ok(())
 }
 
-pub(super) fn read_in_background(mut input: impl Read + Send + 'static, events: SyncSender<Event>) {
+pub(super) fn read_in_background(
+    mut input: impl Read + Send + 'static,
+    events: SyncSender<Event>,
+) -> Result<(), Error> {
     // Ends with the input, or when nobody takes the pieces any more.
-    thread::spawn(move || {
+    start("pcapzst-input", move || {
         loop {
             let mut piece = vec![0; PIECE];
             let event = match input.read(&mut piece) {
@@ -178,5 +180,14 @@ pub(super) fn read_in_background(mut input: impl Read + Send + 'static, events: 
                 return;
             }
         }
-    });
+    })
+}
+
+/// Has `work` done in a thread of its own. That there is none to be had is an error like any other.
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map_err(Error::io("starting a thread"))?;
+    Ok(())
 }

@@ -34,7 +34,10 @@ pub(super) fn pack(args: &Pack) -> Exit {
         return Exit::Failed;
     }
     let stopper = Stopper::default();
-    stopper.listen(signals);
+    if let Err(error) = stopper.listen(signals) {
+        say(&error);
+        return Exit::Failed;
+    }
     for input in &args.inputs {
         let Some(out) = output(input, args) else {
             complain(
@@ -169,8 +172,9 @@ fn pack_stream(out: &Path, args: &Pack, stopper: &Stopper) -> Result<(Written, E
     let (events, arriving) = sync_channel(PIECES);
     let flush_after = Some(Duration::from_millis(args.flush_ms));
     let ending = if stopper.direct_to(events.clone()) {
-        read_in_background(io::stdin(), events);
-        fill(&mut writer, &arriving, flush_after, |_| {})
+        read_in_background(io::stdin(), events)
+            .map_err(Failure::Reading)
+            .and_then(|()| fill(&mut writer, &arriving, flush_after, |_| {}))
     } else {
         // It came while the writer was made, which takes its time with a large file to go on with.
         Ok(Ending::Stopped)
