@@ -349,7 +349,7 @@ fn a_killed_live_writer_is_gone_on_with_and_a_signal_finishes_it() {
     let mut again = Live::spawn(pcapzst().args(["pack", "--resume", "-", "-o"]).arg(&out));
     again.feed(&pcap.bytes);
     kill(again.pid(), Signal::SIGTERM).unwrap();
-    assert!(matches!(again.end(), Some(0 | 5)));
+    assert_eq!(again.end(), Some(0), "also within a record");
     assert_eq!(names(folder.path()), [b"live.pcap.zst"]);
     let got = decoded(&out);
     assert!(pcap.ends.binary_search(&got.len()).is_ok(), "half a record");

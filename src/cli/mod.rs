@@ -10,6 +10,8 @@ mod mount;
 mod pack;
 mod progress;
 mod status;
+mod stop;
+mod stream;
 mod verify;
 
 use std::ffi::OsString;
