@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use serde_json::{Map, Value};
 
 use super::args::Status;
-use super::complain;
 use super::exit::Exit;
+use super::{complain, printed};
 use crate::sys::attribute;
 
 /// The attribute of the mount's root that holds the counters.
@@ -34,14 +34,10 @@ pub(super) fn status(args: &Status) -> Exit {
         }
     };
     let mut out = io::stdout().lock();
-    let printed = match (&parsed, args.json) {
+    printed(match (&parsed, args.json) {
         (Value::Object(counters), false) => print_text(&mut out, counters),
         _ => writeln!(out, "{parsed}"),
-    };
-    match printed {
-        Ok(()) => Exit::Done,
-        Err(_) => Exit::Failed,
-    }
+    })
 }
 
 /// One line for each counter, what counts by kind in one too; then one for each fault.

@@ -10,7 +10,7 @@ use super::args::Verify;
 use super::exit::Exit;
 use super::input::Input;
 use super::inspect::describe;
-use super::{complain, progress};
+use super::{complain, printed, progress};
 use crate::capture::report::{self, Verdict, Verification};
 use crate::capture::{Engine, Error};
 use crate::plain::Plain;
@@ -33,7 +33,7 @@ pub(super) fn verify(args: &Verify) -> Exit {
         });
         for file in files {
             exit = exit.worse(match check(&engine, &file, args.json) {
-                Ok(verdict) => verdict.into(),
+                Ok(exit) => exit,
                 Err(error) => {
                     complain(&file, &error);
                     Exit::from(&error)
@@ -61,18 +61,17 @@ fn captures_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn check(engine: &Arc<Engine>, path: &Path, as_json: bool) -> Result<Verdict, Error> {
+fn check(engine: &Arc<Engine>, path: &Path, as_json: bool) -> Result<Exit, Error> {
     let input = Input::open(engine, path)?;
     let bar = progress::bar(input.source.facts().size, input.logical_name.clone());
     let verification = report::verify(&input.source, |done| bar.set_position(done))?;
     bar.finish_and_clear();
-    let printed = if as_json {
+    let printed = printed(if as_json {
         print_json(&input, &verification)
     } else {
         print_text(&input, &verification)
-    };
-    printed.map_err(Error::io("writing to standard output"))?;
-    Ok(verification.verdict)
+    });
+    Ok(printed.worse(verification.verdict.into()))
 }
 
 fn print_json(input: &Input, verification: &Verification) -> io::Result<()> {
