@@ -223,7 +223,7 @@ fn an_input_that_ends_before_what_is_there_is_refused() {
     // A file without a record, or with half a one, is no live capture that was started again.
     for len in [24, 32] {
         fs::write(&short, &scene.pcap.bytes[..len]).unwrap();
-        assert!(!scene.resume(&short).is_ok());
+        scene.resume(&short).exits(1);
         scene.is_left(&scene.whole);
     }
 }
@@ -233,9 +233,9 @@ fn an_input_at_fault_leaves_nothing_where_nothing_was() {
     let scene = Scene::new(817);
     let bad = scene.folder.path().join("bad.pcap");
     let half = &scene.pcap.bytes[..scene.pcap.bytes.len() - 3];
-    for bytes in [&b"this is no capture at all"[..], half] {
+    for (bytes, code) in [(&b"this is no capture at all"[..], 3), (half, 5)] {
         fs::write(&bad, bytes).unwrap();
-        assert!(!scene.resume(&bad).is_ok());
+        scene.resume(&bad).exits(code);
         assert_eq!(names(scene.folder.path()), [&b"bad.pcap"[..], b"in.pcap"]);
     }
 }

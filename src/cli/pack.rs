@@ -139,6 +139,14 @@ impl Problem {
         }
     }
 
+    /// A writer of `out` that could not finish: over an input that ended too early, or over `out`.
+    fn finishing(input: &Path, out: &Path) -> impl Fn(Error) -> Self {
+        move |error| match error {
+            Error::Fault(_) | Error::NotResumable(_) => Self::with(input)(error),
+            _ => Self::with(out)(error),
+        }
+    }
+
     /// A writer of `out` that did not start: over a fault in what another one left, or over `out` itself.
     fn starting(out: &Path) -> impl Fn(Error) -> Self {
         move |error| Self {
@@ -204,7 +212,8 @@ fn pack_stream(out: &Path, args: &Pack, stopper: &Stopper) -> Result<(Written, E
         Ending::Whole => writer.finish(),
         Ending::Stopped => writer.finish_stopped(),
     };
-    Ok((finished.map_err(of_output)?, ending))
+    let finished = finished.map_err(Problem::finishing(Path::new("-"), out))?;
+    Ok((finished, ending))
 }
 
 /// Reads standard input in the background, to its end or as far as a signal lets it go.
@@ -252,7 +261,7 @@ fn pack_file(
         Ok(Ending::Stopped)
     };
     let finished = match filled {
-        Ok(Ending::Whole) => writer.finish().map_err(&of_output),
+        Ok(Ending::Whole) => writer.finish().map_err(Problem::finishing(input, out)),
         Ok(Ending::Stopped) => {
             let written = writer.written();
             if !args.resume {
