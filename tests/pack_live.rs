@@ -302,7 +302,7 @@ fn a_signal_between_small_files_ends_the_command_too() {
 #[test]
 fn where_no_thread_can_be_had_that_is_said_and_nothing_is_left() {
     // Nobody's number, so that only what is started here counts.
-    const USER: u32 = 64_207;
+    let user = 1_000_000 + std::process::id();
     let pcap = Pcap::random(Magic::LeUs, 707, 100);
     let programs = scratch();
     set_mode(programs.path(), 0o755);
@@ -316,7 +316,7 @@ fn where_no_thread_can_be_had_that_is_said_and_nothing_is_left() {
     // The program itself, who waits for signals, who reads.
     for (threads, code) in [(1, 1), (2, 1), (3, 0)] {
         for input in [Path::new("-"), &input] {
-            let mut command = as_user(USER, &[]);
+            let mut command = as_user(user, &[]);
             command
                 .arg(&limit)
                 .arg(format!("--nproc={threads}"))

@@ -35,7 +35,7 @@ impl Stopper {
         start("pcapzst-signal", move || {
             let mut tell = Some(tell);
             while signals.wait().is_ok() {
-                tell = None;
+                drop(tell.take());
                 let current = {
                     let mut stopping = lock(&stopping);
                     stopping.is_stopped = true;
@@ -46,7 +46,6 @@ impl Stopper {
                     let _ = current.send(Event::Stop);
                 }
             }
-            drop(tell);
         })?;
         Ok(stopper)
     }
