@@ -169,6 +169,30 @@ fn each_state_is_counted_and_each_fault_is_named_with_its_reason() {
 }
 
 #[test]
+fn control_characters_of_a_name_reach_no_terminal() {
+    // Of C0 and C1, DEL, Unicode's ends of a line, what turns the direction of the text; and what is none of them.
+    let name = "\u{1b}[2J\u{7f}\u{9b}31m\u{85}\u{2028}\u{2029}\u{202e}\u{2066}\r\té \u{65e5}";
+    let day = Day::new();
+    let file = day.source().join(format!("{name}.pcap.zst"));
+    fs::write(file, b"no capture at all").unwrap();
+    let mounted = day.mount();
+    run(tool("ls").arg("-l").arg(mounted.path())).ok();
+    assert_eq!(
+        counters(&mounted)["faults"][0]["name"],
+        format!("{name}.pcap")
+    );
+    let text = status(&mounted, &[]).text();
+    let control = text.chars().find(|letter| {
+        let is_other = matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        *letter != '\n' && (letter.is_control() || is_other)
+    });
+    assert_eq!(control, None, "{text:?}");
+    assert_eq!(text.lines().count(), KEYS.len() - 1 + 1, "{text:?}");
+    let told = r#"refused "\u001b[2J\u{7f}\u{9b}31m\u{85}\u{2028}\u{2029}\u{202e}\u{2066}\r\té 日.pcap": "#;
+    assert!(text.contains(told), "{text:?}");
+}
+
+#[test]
 fn another_user_is_told_counters_and_no_names() {
     let (day, _) = every_state();
     let closed = day.source().join("closed");

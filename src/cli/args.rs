@@ -1,11 +1,13 @@
 //! The command line, as clap reads it. Help texts, completions and man pages come from here.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::exit::Exit;
+use super::printed;
 use crate::capture::MAX_FRAME_SIZE;
 use crate::capture::writer::{FRAME_TARGET, LEVEL};
 use crate::fuse::options::table;
@@ -160,13 +162,11 @@ pub struct Completions {
 
 /// Prints the completions.
 pub(super) fn completions(args: &Completions) -> Exit {
-    clap_complete::generate(
-        args.shell,
-        &mut Args::command(),
-        "pcapzst",
-        &mut std::io::stdout(),
-    );
-    Exit::Done
+    // Into memory first: clap_complete panics where it cannot write.
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Args::command(), "pcapzst", &mut script);
+    let mut out = io::stdout().lock();
+    printed(out.write_all(&script).and_then(|()| out.flush()))
 }
 
 #[cfg(test)]

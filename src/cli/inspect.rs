@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::args::Inspect;
-use super::complain;
 use super::exit::Exit;
 use super::input::Input;
+use super::{complain, printed};
 use crate::capture::report::Verdict;
 use crate::capture::{Engine, Facts, Progress};
 use crate::format::pcap::GlobalHeader;
@@ -29,14 +29,11 @@ pub(super) fn inspect(args: &Inspect) -> Exit {
         };
         let facts = input.source.facts();
         exit = exit.worse(Verdict::of(&facts, input.source.form()).into());
-        let printed = if args.json {
+        exit = exit.worse(printed(if args.json {
             print_json(&input, &facts, args.frames)
         } else {
             print_text(&input, &facts, args.frames)
-        };
-        if printed.is_err() {
-            return Exit::Failed;
-        }
+        }));
     }
     exit
 }

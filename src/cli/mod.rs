@@ -10,6 +10,8 @@ mod mount;
 mod pack;
 mod progress;
 mod status;
+mod stop;
+mod stream;
 mod verify;
 
 use std::ffi::OsString;
@@ -24,6 +26,7 @@ use args::{Args, Command};
 use exit::Exit;
 use mount::Called;
 
+use crate::capture::Error;
 use crate::plain::Plain;
 use crate::sink;
 
@@ -37,12 +40,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args = match Args::try_parse_from(arguments) {
         Ok(args) => args,
         Err(error) => {
-            // Help and version are no errors, and go to stdout; a broken pipe there is nobody's concern.
-            let _ = error.print();
+            // Help and version are no errors, and go to stdout.
+            let shown = error.print();
             let exit = if error.use_stderr() {
                 Exit::Usage
             } else {
-                Exit::Done
+                printed(shown)
             };
             return exit.into();
         }
@@ -63,6 +66,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Tells on stderr what went wrong with `path`.
 fn complain(path: &Path, problem: impl Display) {
     say(format_args!("{}: {problem}", path.display()));
+}
+
+/// How printing to stdout ended. A reader who has closed the pipe has seen enough: no failure of ours.
+fn printed(outcome: io::Result<()>) -> Exit {
+    match outcome {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            say(Error::io("writing to standard output")(error));
+            Exit::Failed
+        }
+        _ => Exit::Done,
+    }
 }
 
 /// Says something on stderr, on one line.

@@ -5,17 +5,20 @@
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::{self, Seek};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal};
 
 use super::args::Pack;
 use super::exit::Exit;
-use super::feed::{Ending, Failure, PIECES, Stopper, fill, read_file, read_in_background};
+use super::feed::{Ending, Event, Failure, PIECES, fill, read_file, send_in_background};
+use super::stop::Stopper;
+use super::stream::Stream;
 use super::{complain, progress, say};
 use crate::capture::writer::{Existing, Options, Writer, Written, partial_path};
 use crate::capture::{Error, Form, Progress};
@@ -33,8 +36,13 @@ pub(super) fn pack(args: &Pack) -> Exit {
         say(format_args!("blocking signals: {errno}"));
         return Exit::Failed;
     }
-    let stopper = Stopper::default();
-    stopper.listen(signals);
+    let stopper = match Stopper::listen(signals) {
+        Ok(stopper) => stopper,
+        Err(error) => {
+            say(&error);
+            return Exit::Failed;
+        }
+    };
     for input in &args.inputs {
         let Some(out) = output(input, args) else {
             complain(
@@ -131,6 +139,14 @@ impl Problem {
         }
     }
 
+    /// A writer of `out` that could not finish: over an input that ended too early, or over `out`.
+    fn finishing(input: &Path, out: &Path) -> impl Fn(Error) -> Self {
+        move |error| match error {
+            Error::Fault(_) | Error::NotResumable(_) => Self::with(input)(error),
+            _ => Self::with(out)(error),
+        }
+    }
+
     /// A writer of `out` that did not start: over a fault in what another one left, or over `out` itself.
     fn starting(out: &Path) -> impl Fn(Error) -> Self {
         move |error| Self {
@@ -168,13 +184,9 @@ fn pack_stream(out: &Path, args: &Pack, stopper: &Stopper) -> Result<(Written, E
     let mut writer = Writer::create(out, options(args, true)).map_err(Problem::starting(out))?;
     let (events, arriving) = sync_channel(PIECES);
     let flush_after = Some(Duration::from_millis(args.flush_ms));
-    let ending = if stopper.direct_to(events.clone()) {
-        read_in_background(io::stdin(), events);
-        fill(&mut writer, &arriving, flush_after, |_| {})
-    } else {
-        // It came while the writer was made, which takes its time with a large file to go on with.
-        Ok(Ending::Stopped)
-    };
+    let ending = read_stream(stopper, events)
+        .map_err(Failure::Reading)
+        .and_then(|()| fill(&mut writer, &arriving, flush_after, |_| {}));
     if !writer.has_header() {
         // Nothing that anybody could read: the next run is not to stumble over it.
         let outcome = match ending {
@@ -200,7 +212,17 @@ fn pack_stream(out: &Path, args: &Pack, stopper: &Stopper) -> Result<(Written, E
         Ending::Whole => writer.finish(),
         Ending::Stopped => writer.finish_stopped(),
     };
-    Ok((finished.map_err(of_output)?, ending))
+    let finished = finished.map_err(Problem::finishing(Path::new("-"), out))?;
+    Ok((finished, ending))
+}
+
+/// Reads standard input in the background, to its end or as far as a signal lets it go.
+fn read_stream(stopper: &Stopper, events: SyncSender<Event>) -> Result<(), Error> {
+    // By its descriptor alone: what is buffered could not be waited for.
+    let input = io::stdin().as_fd().try_clone_to_owned();
+    let input = File::from(input.map_err(Error::io("opening"))?);
+    let mut stream = Stream::new(input, stopper.told()?);
+    send_in_background(move || stream.next(), events)
 }
 
 /// Packs a file. Whatever goes wrong, nothing is left behind (the input is still there), but what [`give_up`] keeps.
@@ -239,7 +261,7 @@ fn pack_file(
         Ok(Ending::Stopped)
     };
     let finished = match filled {
-        Ok(Ending::Whole) => writer.finish().map_err(&of_output),
+        Ok(Ending::Whole) => writer.finish().map_err(Problem::finishing(input, out)),
         Ok(Ending::Stopped) => {
             let written = writer.written();
             if !args.resume {

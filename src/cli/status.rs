@@ -1,13 +1,15 @@
 //! `status`: a mount's counters, asked of the mount itself.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::io::{self, Write};
 
 use serde_json::{Map, Value};
 
 use super::args::Status;
-use super::complain;
 use super::exit::Exit;
+use super::{complain, printed};
+use crate::plain::Plain;
 use crate::sys::attribute;
 
 /// The attribute of the mount's root that holds the counters.
@@ -34,18 +36,16 @@ pub(super) fn status(args: &Status) -> Exit {
         }
     };
     let mut out = io::stdout().lock();
-    let printed = match (&parsed, args.json) {
+    printed(match (&parsed, args.json) {
         (Value::Object(counters), false) => print_text(&mut out, counters),
-        _ => writeln!(out, "{parsed}"),
-    };
-    match printed {
-        Ok(()) => Exit::Done,
-        Err(_) => Exit::Failed,
-    }
+        (_, false) => writeln!(out, "{}", Plain(parsed)),
+        (_, true) => writeln!(out, "{parsed}"),
+    })
 }
 
 /// One line for each counter, what counts by kind in one too; then one for each fault.
 fn print_text(out: &mut impl Write, counters: &Map<String, Value>) -> io::Result<()> {
+    let mut line = |text: fmt::Arguments<'_>| writeln!(out, "{}", Plain(text));
     for (name, value) in counters {
         match value {
             Value::Array(_) => {}
@@ -54,17 +54,17 @@ fn print_text(out: &mut impl Write, counters: &Map<String, Value>) -> io::Result
                     .iter()
                     .map(|(kind, value)| format!("{kind} {value}"))
                     .collect();
-                writeln!(out, "{name:22}{}", kinds.join(", "))?;
+                line(format_args!("{name:22}{}", kinds.join(", ")))?;
             }
-            _ => writeln!(out, "{name:22}{value}")?,
+            _ => line(format_args!("{name:22}{value}"))?,
         }
     }
     let faults = counters.get("faults").and_then(Value::as_array);
     for fault in faults.into_iter().flatten() {
         let text = |key| fault.get(key).and_then(Value::as_str).unwrap_or_default();
-        // The name in quotes, as JSON writes it: it may hold a line's end.
+        // In quotes, as JSON writes it: a name may hold blanks, and look like the rest of the line.
         let name = fault.get("name").unwrap_or(&Value::Null);
-        writeln!(out, "{} {name}: {}", text("state"), text("error"))?;
+        line(format_args!("{} {name}: {}", text("state"), text("error")))?;
     }
     Ok(())
 }

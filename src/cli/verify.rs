@@ -10,7 +10,7 @@ use super::args::Verify;
 use super::exit::Exit;
 use super::input::Input;
 use super::inspect::describe;
-use super::{complain, progress};
+use super::{complain, printed, progress};
 use crate::capture::report::{self, Verdict, Verification};
 use crate::capture::{Engine, Error};
 use crate::plain::Plain;
@@ -22,18 +22,17 @@ pub(super) fn verify(args: &Verify) -> Exit {
     let mut exit = Exit::Done;
     for path in &args.paths {
         let files = if path.is_dir() {
-            captures_in(path)
+            let mut unread = |folder: &Path, error| {
+                complain(folder, Error::io("reading the folder")(error));
+                exit = exit.worse(Exit::Failed);
+            };
+            captures_in(path, &mut unread)
         } else {
-            Ok(vec![path.clone()])
+            vec![path.clone()]
         };
-        let files = files.unwrap_or_else(|error| {
-            complain(path, &error);
-            exit = exit.worse(Exit::Failed);
-            Vec::new()
-        });
         for file in files {
             exit = exit.worse(match check(&engine, &file, args.json) {
-                Ok(verdict) => verdict.into(),
+                Ok(exit) => exit,
                 Err(error) => {
                     complain(&file, &error);
                     Exit::from(&error)
@@ -44,35 +43,51 @@ pub(super) fn verify(args: &Verify) -> Exit {
     exit
 }
 
-/// The captures in `folder` and the folders in it, by name. Links are not followed.
-fn captures_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+/// The captures in `folder` and the folders in it, by name. Links are not followed. What cannot be read is told to
+/// `unread`, and the rest is still looked at.
+fn captures_in(folder: &Path, unread: &mut impl FnMut(&Path, io::Error)) -> Vec<PathBuf> {
     let naming = Naming::default();
-    let mut entries: Vec<_> = folder.read_dir()?.collect::<io::Result<_>>()?;
+    let listed = match folder.read_dir() {
+        Ok(listed) => listed,
+        Err(error) => {
+            unread(folder, error);
+            return Vec::new();
+        }
+    };
+    let mut entries = Vec::new();
+    for entry in listed {
+        match entry {
+            Ok(entry) => entries.push(entry),
+            Err(error) => unread(folder, error),
+        }
+    }
     entries.sort_by_key(std::fs::DirEntry::file_name);
     let mut files = Vec::new();
     for entry in entries {
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            files.extend(captures_in(&entry.path())?);
-        } else if kind.is_file() && naming.parse(&entry.file_name()).is_some() {
-            files.push(entry.path());
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => files.extend(captures_in(&path, unread)),
+            Ok(kind) if kind.is_file() && naming.parse(&entry.file_name()).is_some() => {
+                files.push(path);
+            }
+            Ok(_) => {}
+            Err(error) => unread(&path, error),
         }
     }
-    Ok(files)
+    files
 }
 
-fn check(engine: &Arc<Engine>, path: &Path, as_json: bool) -> Result<Verdict, Error> {
+fn check(engine: &Arc<Engine>, path: &Path, as_json: bool) -> Result<Exit, Error> {
     let input = Input::open(engine, path)?;
     let bar = progress::bar(input.source.facts().size, input.logical_name.clone());
     let verification = report::verify(&input.source, |done| bar.set_position(done))?;
     bar.finish_and_clear();
-    let printed = if as_json {
+    let printed = printed(if as_json {
         print_json(&input, &verification)
     } else {
         print_text(&input, &verification)
-    };
-    printed.map_err(Error::io("writing to standard output"))?;
-    Ok(verification.verdict)
+    });
+    Ok(printed.worse(verification.verdict.into()))
 }
 
 fn print_json(input: &Input, verification: &Verification) -> io::Result<()> {

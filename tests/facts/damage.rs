@@ -1,8 +1,11 @@
 //! S28 to S32, S34 to S36, and S42.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use nix::errno::Errno;
 
 use super::{capture, errno, read_on, size, state};
@@ -177,9 +180,15 @@ fn a_final_raw_capture_is_passed_through_and_a_partial_one_ends_at_a_record() {
     let zeros = [whole, &[0; 9000]].concat();
     let half_and_zeros = [&half_record[..], &[0; 3]].concat();
     let text = b"words, and no packets at all\n".repeat(400);
+    // Other formats under a pcap's name: nothing is unpacked or converted.
+    let pcapng = [&0x0A0D_0D0A_u32.to_le_bytes()[..], &pcap.bytes[4..]].concat();
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(&pcap.bytes).unwrap();
     let all = [
+        ("gzip", gzip.finish().unwrap(), 0),
         ("half", half_record, end),
         ("half-and-zeros", half_and_zeros, end),
+        ("pcapng", pcapng, 0),
         ("text", text, 0),
         ("whole", whole.to_vec(), end),
         ("zeros", zeros, end),
