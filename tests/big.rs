@@ -13,6 +13,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::Duration;
 
 use common::day::scratch;
 use common::frames::{MARKER, zstd_frame};
@@ -170,7 +171,9 @@ fn assert_read_by_tools(big: &Big, physical: &Path, path: &Path, edge: u64) {
 fn six_gib_read_from_end_to_end_are_the_source() {
     let folder = scratch();
     let big = Big::write(&folder.path().join("big.pcap.zst"));
-    let mounted = Mounted::new(folder.path(), "");
+    // A minute, and ten seconds for each GiB: a debug build on a busy machine.
+    let lifetime = Duration::from_secs(60 + 10 * (big.size / GIB));
+    let mounted = Mounted::launch_for(lifetime, pcapzst(), folder.path(), "no_index");
     let mut file = File::open(mounted.join("big.pcap")).unwrap();
     let mut buffer = vec![0; 1 << 20];
     let mut at = 0;
