@@ -170,6 +170,7 @@ const QUOTED: &str = r"
 - [S104] A mount by an ordinary user goes through fusermount3 and shows what that user may read, whoever asks; what that user may not read is listed, and looking at it is EACCES.
     right/user_mount.rs: a_users_mount_is_for_that_user_and_read_with_that_users_rights
     right/user_mount.rs: a_users_mount_for_all_shows_no_more_than_that_user_may_read
+    right/user_mount.rs: a_link_to_where_the_mounting_user_may_not_go_is_listed_and_looking_at_it_is_denied
 - [S105] Without `allow_other` or `allow_root` only the mounting user passes, and root is another user; `allow_root` answers that user and root.
     right/user_mount.rs: a_users_mount_is_for_that_user_and_read_with_that_users_rights
     right/user_mount.rs: allow_root_lets_root_in_and_nobody_else

@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use nix::sys::stat::FileStat;
 
 use super::name::{FORMS, Naming};
-use super::origin::{EntryKind, Folder, Stamp, is_file, is_folder};
+use super::origin::{self, EntryKind, Folder, Stamp, is_file, is_folder};
 use crate::capture::stamp::TICK;
 use crate::capture::{Form, Progress};
 
@@ -116,25 +116,43 @@ pub fn list<'a>(
 ) -> Result<BTreeMap<OsString, Listed>, Errno> {
     let folder = enter()?;
     let before = folder.status()?;
-    let mut names = read(&folder, naming, shown, is_within)?;
+    let names = read(&folder, naming, shown, is_within)?;
     let after = folder.status()?;
     if Stamp::of(&before) == Stamp::of(&after) && !is_recent(&before) {
         return Ok(names);
     }
     drop(folder);
     let folder = enter()?;
-    let again = read(&folder, naming, shown, is_within)?;
-    names.retain(|name, listed| {
-        again.contains_key(name) || is_there(&folder, naming, name, *listed)
-    });
-    names.extend(again);
-    Ok(names)
+    let mut again = read(&folder, naming, shown, is_within)?;
+    for (name, listed) in names {
+        if !again.contains_key(&name) && is_there(&folder, naming, &name, listed)? {
+            again.insert(name, listed);
+        }
+    }
+    Ok(again)
 }
 
-fn is_there(folder: &Folder<'_>, naming: &Naming, name: &OsStr, listed: Listed) -> bool {
-    match listed {
-        Listed::Capture => matches!(find(folder, naming, name), Ok(Some(_))),
-        Listed::Folder | Listed::Other => folder.stat(name).is_ok(),
+fn is_there(
+    folder: &Folder<'_>,
+    naming: &Naming,
+    name: &OsStr,
+    listed: Listed,
+) -> Result<bool, Errno> {
+    let found = match listed {
+        Listed::Capture => find(folder, naming, name).map(|found| found.is_some()),
+        Listed::Folder | Listed::Other => folder.stat(name).map(|_| true),
+    };
+    found.or_else(is_listed)
+}
+
+/// Whether a name is listed at which a look failed with `errno`: who looks at it is told why.
+///
+/// # Errors
+/// `errno` where descriptors are short: that says nothing of the name, and more can be had.
+fn is_listed(errno: Errno) -> Result<bool, Errno> {
+    match errno {
+        Errno::EMFILE | Errno::ENFILE => Err(errno),
+        errno => Ok(!is_no_file(errno)),
     }
 }
 
@@ -159,22 +177,17 @@ fn read(
     let mut names = BTreeMap::new();
     for (physical, kind) in folder.names()? {
         let kind = match kind {
-            EntryKind::Link | EntryKind::Unknown => {
-                let Ok(stat) = folder.stat(&physical) else {
-                    continue;
-                };
-                if is_folder(&stat) {
-                    // A link to a folder that holds it: a look-up finds nothing there.
-                    if is_within((stat.st_dev, stat.st_ino)) {
-                        continue;
-                    }
-                    EntryKind::Folder
-                } else if is_file(&stat) {
+            EntryKind::Link | EntryKind::Unknown => match folder.stat(&physical) {
+                // A link to a folder that holds it: a look-up finds nothing there.
+                Ok(stat) if is_folder(&stat) && is_within((stat.st_dev, stat.st_ino)) => continue,
+                Ok(stat) => origin::kind(&stat),
+                Err(errno) if !is_listed(errno)? => continue,
+                // Only the name says what it may be.
+                Err(_) if shown == Shown::All || naming.parse(&physical).is_some() => {
                     EntryKind::File
-                } else {
-                    continue;
                 }
-            }
+                Err(_) => EntryKind::Folder,
+            },
             kind => kind,
         };
         match (kind, naming.parse(&physical)) {
@@ -192,4 +205,22 @@ fn read(
         }
     }
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_looked_at_is_listed_unless_it_is_not_there_or_descriptors_are_short() {
+        for errno in [Errno::EACCES, Errno::EIO, Errno::ENOMEM, Errno::ESTALE] {
+            assert_eq!(is_listed(errno), Ok(true), "{errno}");
+        }
+        for errno in [Errno::ENOENT, Errno::EXDEV, Errno::ELOOP, Errno::ENOTDIR] {
+            assert_eq!(is_listed(errno), Ok(false), "{errno}");
+        }
+        for errno in [Errno::EMFILE, Errno::ENFILE] {
+            assert_eq!(is_listed(errno), Err(errno));
+        }
+    }
 }
