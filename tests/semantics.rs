@@ -170,6 +170,7 @@ const QUOTED: &str = r"
 - [S104] A mount by an ordinary user goes through fusermount3 and shows what that user may read, whoever asks; what that user may not read is listed, and looking at it is EACCES.
     right/user_mount.rs: a_users_mount_is_for_that_user_and_read_with_that_users_rights
     right/user_mount.rs: a_users_mount_for_all_shows_no_more_than_that_user_may_read
+    right/user_mount.rs: a_link_to_where_the_mounting_user_may_not_go_is_listed_and_looking_at_it_is_denied
 - [S105] Without `allow_other` or `allow_root` only the mounting user passes, and root is another user; `allow_root` answers that user and root.
     right/user_mount.rs: a_users_mount_is_for_that_user_and_read_with_that_users_rights
     right/user_mount.rs: allow_root_lets_root_in_and_nobody_else
@@ -182,6 +183,9 @@ const QUOTED: &str = r"
     untouched/read_only.rs: a_source_that_is_mounted_read_only_is_served_checked_and_packed_from
 - [S108] In messages, log lines and text for people, control characters of a name are escapes (`\n`, `\u{1b}`), so that each message is one line; JSON has its own escapes.
     trap/names.rs: control_characters_of_a_name_are_printed_as_escapes_and_stay_on_their_line
+- [S109] With `allow_other` what the kernel was told of a folder, and a descriptor of it, are good for that folder alone: while its path leads to another one they give ESTALE, and a path that is walked meets the other one's rights.
+    right/folder.rs: a_folder_in_the_place_of_another_is_not_opened_by_that_ones_rights
+    right/folder.rs: who_swaps_an_open_folder_and_a_closed_one_all_the_time_reads_nothing_in_the_closed_one
 - [S43] Whatever would change a file, a folder, a mode, a time or an attribute fails with EROFS, and SOURCE stays as it was.
     read_only.rs: every_write_is_refused_as_read_only
     read_only.rs: writing_tools_say_read_only

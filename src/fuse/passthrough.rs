@@ -32,15 +32,75 @@ pub struct Passthrough {
     /// Nothing is passed: not wanted, or the kernel or our rights do not allow it.
     is_off: AtomicBool,
     depth: u32,
-    backings: Mutex<Backings>,
+    backings: Backings<BackingId>,
 }
 
-#[derive(Debug, Default)]
-struct Backings {
+/// The ids that are open. What they are is no matter here, but that one is closed when it is dropped.
+#[derive(Debug)]
+struct Backings<Id>(Mutex<Known<Id>>);
+
+#[derive(Debug)]
+struct Known<Id> {
     /// The id of each inode that has one, and the file behind it.
-    of_inode: HashMap<u64, (FileNumber, Weak<BackingId>)>,
+    of_inode: HashMap<u64, (FileNumber, Weak<Id>)>,
     /// Ids are open as long as a handle has them.
-    of_handle: HashMap<u64, Arc<BackingId>>,
+    of_handle: HashMap<u64, Arc<Id>>,
+}
+
+impl<Id> Default for Backings<Id> {
+    fn default() -> Self {
+        Self(Mutex::new(Known {
+            of_inode: HashMap::new(),
+            of_handle: HashMap::new(),
+        }))
+    }
+}
+
+impl<Id> Backings<Id> {
+    /// The id of the inode; where `of` is given, only if it is that file's.
+    fn find(&self, ino: u64, of: Option<FileNumber>) -> Option<Arc<Id>> {
+        let known = lock(&self.0);
+        let (file, id) = known.of_inode.get(&ino)?;
+        // Before it is held: that may be the last hold, and dropping it closes the id.
+        if of.is_some_and(|of| of != *file) {
+            return None;
+        }
+        id.upgrade()
+    }
+
+    /// `id`, from now on that of the inode, with the file `of` behind it.
+    fn add(&self, ino: u64, of: FileNumber, id: Id) -> Arc<Id> {
+        let id = Arc::new(id);
+        let of_inode = (of, Arc::downgrade(&id));
+        lock(&self.0).of_inode.insert(ino, of_inode);
+        id
+    }
+
+    /// Keeps `id` open until [`Self::release`] of `handle`.
+    fn keep(&self, handle: u64, id: &Arc<Id>) {
+        let id = Arc::clone(id);
+        lock(&self.0).of_handle.insert(handle, id);
+    }
+
+    /// Lets go of what `handle` has.
+    fn release(&self, ino: u64, handle: u64) {
+        let closed = lock(&self.0).of_handle.remove(&handle);
+        if let Some(closed) = closed {
+            self.let_go(ino, closed);
+        }
+    }
+
+    /// Lets go of `id`, of the inode, which others may have too.
+    fn let_go(&self, ino: u64, id: Arc<Id>) {
+        // It may be closed here, not under the lock. Of several who let go at one moment, the last one finds it closed below.
+        drop(id);
+        let mut known = lock(&self.0);
+        if let Some((_, id)) = known.of_inode.get(&ino)
+            && id.strong_count() == 0
+        {
+            known.of_inode.remove(&ino);
+        }
+    }
 }
 
 impl Passthrough {
@@ -52,7 +112,7 @@ impl Passthrough {
         Self {
             is_off: AtomicBool::new(passing == Passing::Off),
             depth: if is_overlay { DEPTH_OF_OVERLAY } else { DEPTH },
-            backings: Mutex::default(),
+            backings: Backings::default(),
         }
     }
 
@@ -96,7 +156,9 @@ impl Passthrough {
                 (self.backing(ino, &file, of, &reply), FopenFlags::empty())
             }
             // FOPEN_DIRECT_IO goes before: reads come here, and what is mapped is the file.
-            Way::Passed(..) | Way::Beside => (self.shared(ino, None), FopenFlags::FOPEN_DIRECT_IO),
+            Way::Passed(..) | Way::Beside => {
+                (self.backings.find(ino.0, None), FopenFlags::FOPEN_DIRECT_IO)
+            }
         };
         let Some(backing) = backing else {
             tree.keep_own(handle);
@@ -105,35 +167,15 @@ impl Passthrough {
         if flag.is_empty() {
             tree.count_passed();
         }
-        let kept = Arc::clone(&backing);
-        lock(&self.backings).of_handle.insert(handle, kept);
+        self.backings.keep(handle, &backing);
         reply.opened_passthrough(number, how | flag, &backing);
+        // The handle may be released already.
+        self.backings.let_go(ino.0, backing);
     }
 
     /// Lets go of what `handle` has, once the kernel has closed it.
     pub(super) fn release(&self, ino: INodeNo, handle: u64) {
-        let closed = {
-            let mut backings = lock(&self.backings);
-            let closed = backings.of_handle.remove(&handle);
-            if let Some(closed) = &closed
-                && Arc::strong_count(closed) == 1
-                && let Some((_, of_inode)) = backings.of_inode.get(&ino.0)
-                && of_inode.as_ptr() == Arc::as_ptr(closed)
-            {
-                backings.of_inode.remove(&ino.0);
-            }
-            closed
-        };
-        // The id is closed here, not under the lock.
-        drop(closed);
-    }
-
-    /// The id that other handles of the inode have; where `of` is given, only if it is that file's.
-    fn shared(&self, ino: INodeNo, of: Option<FileNumber>) -> Option<Arc<BackingId>> {
-        let backings = lock(&self.backings);
-        let (file, backing) = backings.of_inode.get(&ino.0)?;
-        let is_this = of.is_none_or(|of| of == *file);
-        backing.upgrade().filter(|_| is_this)
+        self.backings.release(ino.0, handle);
     }
 
     /// The id for `file`, which has the number `of`, of the inode; `None` where it cannot be had.
@@ -148,16 +190,11 @@ impl Passthrough {
             return None;
         }
         // One of another file belongs to handles that the kernel has closed, else the tree would not pass this one.
-        if let Some(backing) = self.shared(ino, Some(of)) {
+        if let Some(backing) = self.backings.find(ino.0, Some(of)) {
             return Some(backing);
         }
         match reply.open_backing(file) {
-            Ok(backing) => {
-                let backing = Arc::new(backing);
-                let of_inode = (of, Arc::downgrade(&backing));
-                lock(&self.backings).of_inode.insert(ino.0, of_inode);
-                Some(backing)
-            }
+            Ok(backing) => Some(self.backings.add(ino.0, of, backing)),
             Err(error) => {
                 match error.raw_os_error().map(Errno::from_raw) {
                     // ELOOP: this file lies on a stacked file system. Others may not.
@@ -179,5 +216,51 @@ impl Passthrough {
         if !self.is_off.swap(true, Ordering::Relaxed) {
             log::info!("raw captures are read without passthrough: {why}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INODE: u64 = 7;
+    const FILE: FileNumber = (1, 2);
+
+    fn known(backings: &Backings<()>) -> [usize; 2] {
+        let known = lock(&backings.0);
+        [known.of_inode.len(), known.of_handle.len()]
+    }
+
+    #[test]
+    fn of_an_inode_nothing_stays_behind_when_the_last_who_has_its_id_lets_go_whoever_that_is() {
+        let backings = Backings::default();
+        // Two handles are released at one moment: the one has let go of the lock and not yet of the id.
+        let id = backings.add(INODE, FILE, ());
+        for handle in [1, 2] {
+            backings.keep(handle, &id);
+        }
+        drop(id);
+        let taken = lock(&backings.0).of_handle.remove(&1).expect("kept");
+        backings.release(INODE, 2);
+        assert_eq!(known(&backings), [1, 0]);
+        backings.let_go(INODE, taken);
+        assert_eq!(known(&backings), [0, 0]);
+
+        // The open is answered, and the handle released before the answer's own hold is gone.
+        let answered = backings.add(INODE, FILE, ());
+        backings.keep(1, &answered);
+        backings.release(INODE, 1);
+        assert_eq!(known(&backings), [1, 0]);
+        assert!(backings.find(INODE, Some(FILE)).is_some());
+        backings.let_go(INODE, answered);
+        assert_eq!(known(&backings), [0, 0]);
+
+        // Another file's id has taken the place of one that is still let go of.
+        let old = backings.add(INODE, FILE, ());
+        let new = backings.add(INODE, (1, 3), ());
+        backings.let_go(INODE, old);
+        assert!(backings.find(INODE, Some((1, 3))).is_some());
+        backings.let_go(INODE, new);
+        assert_eq!(known(&backings), [0, 0]);
     }
 }

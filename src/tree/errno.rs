@@ -86,6 +86,7 @@ impl From<Errno> for Failure {
         match errno {
             // SOURCE is followed beneath itself only: a link that leaves it, or leads nowhere, is no file here.
             Errno::ENOENT | Errno::EXDEV | Errno::ELOOP => Self::NotFound,
+            Errno::ESTALE => Self::Stale,
             errno => Self::Os(errno),
         }
     }

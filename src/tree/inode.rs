@@ -16,7 +16,7 @@ use lru::LruCache;
 
 use self::named::{InFolder, Named};
 use super::capture_node::CaptureNode;
-use super::origin::join;
+use super::origin::{FolderId, join};
 use crate::capture::sync::lock;
 use crate::format::FileId;
 use crate::sys;
@@ -37,7 +37,8 @@ const GIVEN_BACK_LEAST: usize = 4096;
 /// What a number stands for, beside the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Identity {
-    /// A folder: the path alone.
+    /// A folder: the path alone, so that it is the same after a remount. Where another folder has come to lie there, the
+    /// next number is taken while the first is known.
     Folder,
     /// A capture with a first record.
     Capture(FileId),
@@ -61,8 +62,8 @@ pub struct Node {
 /// What an inode is.
 #[derive(Debug)]
 pub enum NodeKind {
-    /// A folder; device and inode number of the source's folder.
-    Folder((u64, u64)),
+    /// A folder; which one of SOURCE it was when it was found.
+    Folder(FolderId),
     /// A capture, or with `all` another regular file, which is read the same way.
     File(Box<CaptureNode>),
 }
@@ -96,7 +97,7 @@ impl Node {
     /// Whether a folder with this device and inode number lies on the way from the root to here, this one included.
     #[must_use]
     pub fn is_within(&self, folder: (u64, u64)) -> bool {
-        matches!(self.kind, NodeKind::Folder(own) if own == folder)
+        matches!(&self.kind, NodeKind::Folder(own) if own.number == folder)
             || self
                 .parent
                 .as_ref()
@@ -154,9 +155,9 @@ struct Counted {
 }
 
 impl Nodes {
-    /// The root alone; `folder` is the source folder's device and inode number.
+    /// The root alone, which is `folder`.
     #[must_use]
-    pub fn new(folder: (u64, u64)) -> Self {
+    pub fn new(folder: FolderId) -> Self {
         Self {
             known: Mutex::default(),
             root: Arc::new(Node {
@@ -197,11 +198,9 @@ impl Nodes {
         Some(named.0.id)
     }
 
-    /// Counts one more look-up of `node`, whose reply is about to be sent, and makes its name lead to it.
-    pub fn count_lookup(&self, node: &Arc<Node>) {
-        if node.id == ROOT {
-            return;
-        }
+    /// Counts one more look-up of `node`, whose reply is about to be sent, and makes its name lead to it. What is counted is
+    /// given back: another node, where one has come to have the same number meanwhile.
+    pub fn count_lookup(&self, node: &Arc<Node>) -> Arc<Node> {
         let mut known = lock(&self.known);
         let counted = known.by_id.entry(node.id).or_insert_with(|| Counted {
             node: Arc::clone(node),
@@ -209,8 +208,9 @@ impl Nodes {
         });
         counted.lookups += 1;
         let node = Arc::clone(&counted.node);
-        known.by_name.replace(Named(node));
+        known.by_name.replace(Named(Arc::clone(&node)));
         known.most = known.most.max(known.by_id.len());
+        node
     }
 
     /// Takes `lookups` back; the node is dropped once none is left.

@@ -109,9 +109,8 @@ impl Tree {
     /// The tree over the folder at `source`.
     pub fn open(source: &Path, engine: Arc<Engine>, options: Options) -> Result<Self, Errno> {
         let origin = Origin::open(source, options.links)?;
-        let root = origin.stat(Path::new(""))?;
         Ok(Self {
-            nodes: Nodes::new((root.st_dev, root.st_ino)),
+            nodes: Nodes::new(origin.id()?),
             idle: Idle::new(options.idle_files),
             origin,
             options,
@@ -147,7 +146,12 @@ impl Tree {
             }
             _ => (capture.map(CaptureNode::facts), stat),
         };
-        self.nodes.count_lookup(&node);
+        let counted = self.nodes.count_lookup(&node);
+        if !self.is_same_folder(&counted, &node) {
+            self.nodes.forget(counted.id, 1);
+            return Err(Failure::Stale);
+        }
+        let node = counted;
         let overrides = &self.options.overrides;
         let attributes = Attributes::new(&node, &stat, facts.as_ref(), overrides);
         note_told(&node, &attributes);
@@ -171,8 +175,7 @@ impl Tree {
     fn look(&self, node: &Arc<Node>, handle: Option<u64>) -> Result<Attributes, Failure> {
         let overrides = &self.options.overrides;
         let Some(capture) = node.capture() else {
-            let path = node.path();
-            let stat = self.asking(|origin| origin.stat(&path))?;
+            let stat = self.folder(node)?.status()?;
             return Ok(Attributes::new(node, &stat, None, overrides));
         };
         let handle = handle.and_then(|number| self.files.find(number));
@@ -235,16 +238,22 @@ impl Tree {
         if let Some(listing) = kept.filter(|_| !from_start) {
             return Ok(listing);
         }
-        let folder = handle.node.path();
-        let is_within = |own| handle.node.is_within(own);
+        let (node, naming) = (&handle.node, &self.options.naming);
+        let NodeKind::Folder(told) = &node.kind else {
+            return Err(Failure::NotFolder);
+        };
+        let folder = node.path();
+        let is_within = |own| node.is_within(own);
         let names = self.asking(|origin| {
-            let naming = &self.options.naming;
-            scan::list(origin, naming, &folder, self.options.shown, &is_within)
+            let enter = || origin.folder_to_list(&folder, told);
+            scan::list(&enter, naming, self.options.shown, &is_within)
         })?;
+        let number = |name: &OsStr| inode::folder_number(join(&folder, name).as_os_str());
         let entries = names.into_iter().map(|(name, listed)| FolderEntry {
-            id: match listed {
-                Listed::Folder => Some(inode::folder_number(join(&folder, &name).as_os_str())),
-                Listed::Capture | Listed::Other => self.nodes.known_id(handle.node.id, &name),
+            id: match (listed, self.nodes.named(node.id, &name)) {
+                (Listed::Folder, Some(known)) if known.capture().is_none() => Some(known.id),
+                (Listed::Folder, _) => Some(number(&name)),
+                (Listed::Capture | Listed::Other, known) => known.map(|known| known.id),
             },
             name,
             listed,

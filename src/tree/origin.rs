@@ -1,23 +1,25 @@
 //! The source folder: the only way to the files in it, and never out of it.
 //!
-//! Every path is resolved by openat2(2) from the folder's own descriptor with `RESOLVE_BENEATH` and
-//! `RESOLVE_NO_MAGICLINKS`: links are followed inside SOURCE only, and no folder that is swapped meanwhile leads outside.
+//! Every path is resolved by openat2(2) from SOURCE's own descriptor, or from that of a folder in it, with `RESOLVE_BENEATH`
+//! and `RESOLVE_NO_MAGICLINKS`: links are followed inside SOURCE only, and no folder that is swapped meanwhile leads outside.
 //! For who reads here by our rights and not by his own, links are followed one by one, and not everybody's ([`Links`]).
 //! Files are opened for reading, never for writing, and only regular ones: nothing here blocks on a FIFO or device.
 
+mod folder;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2, readlinkat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2, readlinkat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
 use nix::sys::statvfs::{Statvfs, fstatvfs};
 use nix::unistd::geteuid;
 
+pub use self::folder::{Folder, FolderId};
 pub use crate::capture::stamp::Stamp;
 
 /// Attempts at a path that renames keep disturbing (openat2's EAGAIN).
@@ -29,11 +31,11 @@ const LINKS_MOST: usize = 40;
 /// The source folder of a mount.
 #[derive(Debug)]
 pub struct Origin {
-    root: OwnedFd,
+    root: File,
     links: Links,
 }
 
-/// Whose symbolic links are followed.
+/// Whose symbolic links are followed, and so what else it takes that nobody is led past the rights of folders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
     /// Everybody's. For readers who might follow them in SOURCE as well as we do.
@@ -86,70 +88,17 @@ impl Origin {
     /// The source folder behind `path`, held open from now on.
     pub fn open(path: &Path, links: Links) -> Result<Self, Errno> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        let root = nix::fcntl::open(path, flags, Mode::empty())?;
+        let root = File::from(nix::fcntl::open(path, flags, Mode::empty())?);
         let origin = Self { root, links };
         // Where openat2 is not to be had, nothing could be read: that shows here, not at each look.
-        origin.resolve(Path::new("."), OFlag::O_PATH | OFlag::O_DIRECTORY)?;
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
+        origin.resolve(&origin.base(), Path::new("."), flags)?;
         Ok(origin)
     }
 
-    /// What the file at `path`, relative to SOURCE, is. Links are followed; nothing is opened.
-    pub fn stat(&self, path: &Path) -> Result<FileStat, Errno> {
-        if path.as_os_str().is_empty() {
-            return fstat(&self.root);
-        }
-        fstat(self.resolve(path, OFlag::O_PATH)?.fd)
-    }
-
-    /// The folder at `path`, relative to SOURCE, to look at several names in it.
-    pub fn folder<'a>(&'a self, path: &'a Path) -> Result<Folder<'a>, Errno> {
-        let way = if path.as_os_str().is_empty() {
-            None
-        } else {
-            Some(self.resolve(path, OFlag::O_PATH | OFlag::O_DIRECTORY)?)
-        };
-        let origin = self;
-        Ok(Folder { origin, path, way })
-    }
-
-    /// The file at `path`, open for reading, and its status. For one that was seen to be a regular file.
-    ///
-    /// # Errors
-    /// `ENOENT` also where something else than a regular file is there now.
-    pub fn file(&self, path: &Path) -> Result<(File, FileStat), Errno> {
-        // O_NONBLOCK: a FIFO that comes between look-up and open must not hold the daemon.
-        let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-        let fd = self.resolve(path, flags)?.fd;
-        let stat = fstat(&fd)?;
-        if !is_file(&stat) {
-            return Err(Errno::ENOENT);
-        }
-        Ok((File::from(fd), stat))
-    }
-
-    /// The names in the folder at `path`, without `.` and `..`, in no order, with what they are: [`EntryKind::Unknown`] also
-    /// where only its owner tells whether it is shown.
-    pub fn list(&self, path: &Path) -> Result<Vec<(OsString, EntryKind)>, Errno> {
-        let way = self.resolve(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?;
-        let mut dir = Dir::from_fd(way.fd)?;
-        let mut entries = Vec::new();
-        for entry in dir.iter() {
-            let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            if name == b"." || name == b".." {
-                continue;
-            }
-            let kind = match entry.file_type() {
-                _ if way.only.is_some() => EntryKind::Unknown,
-                Some(nix::dir::Type::File) => EntryKind::File,
-                Some(nix::dir::Type::Directory) => EntryKind::Folder,
-                Some(nix::dir::Type::Symlink) => EntryKind::Link,
-                Some(_) => EntryKind::Other,
-                None => EntryKind::Unknown,
-            };
-            entries.push((OsString::from_vec(name.to_vec()), kind));
-        }
-        Ok(entries)
+    /// Which folder SOURCE is.
+    pub fn id(&self) -> Result<FolderId, Errno> {
+        FolderId::of(&self.root)
     }
 
     /// The source file system's figures.
@@ -157,7 +106,16 @@ impl Origin {
         fstatvfs(&self.root)
     }
 
-    fn resolve(&self, path: &Path, flags: OFlag) -> Result<Way, Errno> {
+    fn base(&self) -> Base<'_> {
+        Base {
+            fd: self.root.as_fd(),
+            path: Path::new(""),
+            only: None,
+        }
+    }
+
+    /// What `path` leads to, relative to the folder `from`.
+    fn resolve(&self, from: &Base<'_>, path: &Path, flags: OFlag) -> Result<Way, Errno> {
         let path = if path.as_os_str().is_empty() {
             Path::new(".")
         } else {
@@ -165,29 +123,36 @@ impl Origin {
         };
         match self.links {
             Links::Everybodys => Ok(Way {
-                fd: self.open_beneath(path, flags, ResolveFlag::empty())?,
+                file: self.open_beneath(from, path, flags, ResolveFlag::empty())?,
                 only: None,
             }),
-            Links::Trusted => self.resolve_trusted(path.to_owned(), flags),
+            Links::Trusted => self.resolve_trusted(from, path.to_owned(), flags),
         }
     }
 
     /// As [`Links::Trusted`] says. A path is opened only without a link in it; one that it meets is read, and put in its
     /// place. So whatever is swapped meanwhile, no link is followed that was not seen.
-    fn resolve_trusted(&self, mut path: PathBuf, flags: OFlag) -> Result<Way, Errno> {
+    fn resolve_trusted(
+        &self,
+        from: &Base<'_>,
+        mut path: PathBuf,
+        flags: OFlag,
+    ) -> Result<Way, Errno> {
         let ours = geteuid().as_raw();
-        let mut only = None;
+        let mut only = from.only;
         for _ in 0..=LINKS_MOST {
-            match self.open_beneath(&path, flags, ResolveFlag::RESOLVE_NO_SYMLINKS) {
+            match self.open_beneath(from, &path, flags, ResolveFlag::RESOLVE_NO_SYMLINKS) {
                 // Without a link in it the path has no loop: there is one.
                 Err(Errno::ELOOP) => {}
-                Ok(fd) => {
-                    check_owner(&fstat(&fd)?, only)?;
-                    return Ok(Way { fd, only });
+                Ok(file) => {
+                    if only.is_some() {
+                        check_owner(&fstat(&file)?, only)?;
+                    }
+                    return Ok(Way { file, only });
                 }
                 Err(errno) => return Err(errno),
             }
-            if let Some((next, owner)) = self.first_link(&path)? {
+            if let Some((next, owner)) = self.first_link(from, &path)? {
                 path = next;
                 if owner != 0
                     && owner != ours
@@ -202,16 +167,16 @@ impl Origin {
     }
 
     /// The path that `path` stands for by the first link in it, and that link's owner; `None` if there is none any more.
-    fn first_link(&self, path: &Path) -> Result<Option<(PathBuf, u32)>, Errno> {
+    fn first_link(&self, from: &Base<'_>, path: &Path) -> Result<Option<(PathBuf, u32)>, Errno> {
         let mut before = PathBuf::new();
         let mut rest = path.components();
         while let Some(component) = rest.next() {
             let here = before.join(component);
             let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
-            let fd = self.open_beneath(&here, flags, ResolveFlag::RESOLVE_NO_SYMLINKS)?;
-            let stat = fstat(&fd)?;
+            let file = self.open_beneath(from, &here, flags, ResolveFlag::RESOLVE_NO_SYMLINKS)?;
+            let stat = fstat(&file)?;
             if kind(&stat) == EntryKind::Link {
-                let target = PathBuf::from(readlinkat(&fd, "")?);
+                let target = PathBuf::from(readlinkat(&file, "")?);
                 // `join` would take it for the whole path, and openat2 refuses it with this.
                 if target.is_absolute() {
                     return Err(Errno::EXDEV);
@@ -225,25 +190,51 @@ impl Origin {
         Ok(None)
     }
 
-    fn open_beneath(&self, path: &Path, flags: OFlag, more: ResolveFlag) -> Result<OwnedFd, Errno> {
+    fn open_beneath(
+        &self,
+        from: &Base<'_>,
+        path: &Path,
+        flags: OFlag,
+        more: ResolveFlag,
+    ) -> Result<File, Errno> {
         let beneath = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS;
         let how = OpenHow::new()
             .flags(flags | OFlag::O_CLOEXEC)
             .resolve(beneath | more);
-        for _ in 0..RENAME_ATTEMPTS {
-            match openat2(self.root.as_fd(), path, how) {
-                Err(Errno::EAGAIN | Errno::EINTR) => {}
-                outcome => return outcome,
+        match open(from.fd, path, how) {
+            // By a link that leads up: out of that folder, not yet out of SOURCE.
+            Err(Errno::EXDEV) if !from.path.as_os_str().is_empty() => {
+                open(self.root.as_fd(), &join(from.path, path.as_os_str()), how)
             }
+            outcome => outcome,
         }
-        Err(Errno::EAGAIN)
     }
+}
+
+fn open(from: BorrowedFd<'_>, path: &Path, how: OpenHow) -> Result<File, Errno> {
+    for _ in 0..RENAME_ATTEMPTS {
+        match openat2(from, path, how) {
+            Err(Errno::EAGAIN | Errno::EINTR) => {}
+            outcome => return outcome.map(File::from),
+        }
+    }
+    Err(Errno::EAGAIN)
+}
+
+/// The folder from which a path is resolved.
+#[derive(Clone, Copy, Debug)]
+struct Base<'a> {
+    fd: BorrowedFd<'a>,
+    /// Its own path, relative to SOURCE.
+    path: &'a Path,
+    /// As in [`Way`].
+    only: Option<u32>,
 }
 
 /// What a path leads to.
 #[derive(Debug)]
 struct Way {
-    fd: OwnedFd,
+    file: File,
     /// The user of a link on the way that is not trusted: it leads only to what is this user's, also beneath a folder.
     only: Option<u32>,
 }
@@ -252,31 +243,6 @@ fn check_owner(stat: &FileStat, only: Option<u32>) -> Result<(), Errno> {
     match only {
         Some(owner) if owner != stat.st_uid => Err(Errno::EXDEV),
         _ => Ok(()),
-    }
-}
-
-/// A folder in SOURCE, held for the time of one look.
-#[derive(Debug)]
-pub struct Folder<'a> {
-    origin: &'a Origin,
-    path: &'a Path,
-    /// `None` for SOURCE itself.
-    way: Option<Way>,
-}
-
-impl Folder<'_> {
-    /// As [`Origin::stat`] of `name`, which holds no slash, in this folder; cheaper unless it is a link.
-    pub fn stat(&self, name: &OsStr) -> Result<FileStat, Errno> {
-        let (fd, only) = match &self.way {
-            Some(way) => (&way.fd, way.only),
-            None => (&self.origin.root, None),
-        };
-        let stat = fstatat(fd, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
-        if kind(&stat) == EntryKind::Link {
-            return self.origin.stat(&join(self.path, name));
-        }
-        check_owner(&stat, only)?;
-        Ok(stat)
     }
 }
 

@@ -1,7 +1,6 @@
 //! From a name to its inode: which physical file holds the capture now, and whether it is the one that was known.
 
 use std::ffi::OsStr;
-use std::path::Path;
 use std::sync::Arc;
 
 use nix::errno::Errno;
@@ -13,7 +12,7 @@ use super::errno::Failure;
 use super::handle::FileHandle;
 use super::inode::{Identity, Node, NodeKind};
 use super::opened::Opened;
-use super::origin::{Origin, Stamp, is_file, is_folder, join};
+use super::origin::{Folder, Origin, Stamp, is_file};
 use super::scan::{Found, Shown, find, other_forms};
 use super::stats::Event;
 use crate::capture::{Form, Known, Progress, Source, State};
@@ -44,9 +43,9 @@ impl Tree {
         parent: &Arc<Node>,
         name: &OsStr,
     ) -> Result<Option<(Arc<Node>, FileStat)>, Failure> {
-        let folder = parent.path();
         for _ in 0..ATTEMPTS {
-            let find = |origin: &Origin| find(origin, &self.options.naming, &folder, name);
+            let folder = self.folder(parent)?;
+            let find = |_| find(&folder, &self.options.naming, name);
             let Some(found) = self.asking(find)? else {
                 return Ok(None);
             };
@@ -65,15 +64,14 @@ impl Tree {
         parent: &Arc<Node>,
         name: &OsStr,
     ) -> Result<(Arc<Node>, FileStat), Failure> {
-        let folder = parent.path();
-        let stat = self.asking(|origin| origin.stat(&join(&folder, name)))?;
-        if is_folder(&stat) {
-            let own = (stat.st_dev, stat.st_ino);
+        let folder = self.folder(parent)?;
+        let (stat, own) = self.asking(|_| folder.look(name))?;
+        if let Some(own) = own {
             // A link to a folder that holds it would make a tree without end.
-            if parent.is_within(own) {
+            if parent.is_within(own.number) {
                 return Err(Failure::NotFound);
             }
-            let is_this = |node: &Node| node.capture().is_none();
+            let is_this = |node: &Node| matches!(&node.kind, NodeKind::Folder(told) if self.origin.is_same_folder(told, &own));
             let node = self
                 .nodes
                 .intern(parent, name, Identity::Folder, is_this, || {
@@ -101,10 +99,14 @@ impl Tree {
         &self,
         parent: &Arc<Node>,
         name: &OsStr,
-        folder: &Path,
+        folder: &Folder<'_>,
         found: &Found,
     ) -> Result<(Arc<Node>, FileStat), Failure> {
-        let known = self.nodes.named(parent.id, name);
+        let is_in = |node: &Node| {
+            let own = node.parent.as_ref();
+            own.is_some_and(|own| self.is_same_folder(own, parent))
+        };
+        let known = self.nodes.named(parent.id, name).filter(|node| is_in(node));
         let capture = known.as_ref().and_then(|node| node.capture());
         let mut is_replaced = false;
         if let (Some(node), Some(capture)) = (&known, capture) {
@@ -124,14 +126,14 @@ impl Tree {
                 }
             }
         }
-        let path = join(folder, &found.physical);
         let shown = capture
             .filter(|_| !is_replaced)
             .map(|capture| capture.known_for(found));
-        let (mut opened, mut stat) = self.open_physical(&path, found, shown.unwrap_or_default())?;
+        let (mut opened, mut stat) =
+            self.open_physical(folder, found, shown.unwrap_or_default())?;
         if opened.source.facts().is_replaced {
             is_replaced = true;
-            (opened, stat) = self.open_physical(&path, found, Known::default())?;
+            (opened, stat) = self.open_physical(folder, found, Known::default())?;
         }
         let found = Found {
             stat,
@@ -147,6 +149,7 @@ impl Tree {
                 let identity = CaptureNode::identity(&facts, &Stamp::of(&found.stat));
                 let is_this = |node: &Node| {
                     known.as_ref().is_none_or(|known| known.id != node.id)
+                        && is_in(node)
                         && node
                             .capture()
                             .is_some_and(|capture| capture.is_same(&facts, &found.stat))
@@ -155,7 +158,7 @@ impl Tree {
                     NodeKind::File(Box::new(CaptureNode::new(&found, &opened)))
                 });
                 if let Some(capture) = node.capture() {
-                    opened = self.resumed(capture, &path, &found, opened)?;
+                    opened = self.resumed(capture, folder, &found, opened)?;
                     capture.update(&found, &opened);
                 }
                 self.note_conflict(&node, folder, &found);
@@ -172,7 +175,7 @@ impl Tree {
     fn resumed(
         &self,
         capture: &CaptureNode,
-        path: &Path,
+        folder: &Folder<'_>,
         found: &Found,
         opened: Arc<Opened>,
     ) -> Result<Arc<Opened>, Failure> {
@@ -185,20 +188,20 @@ impl Tree {
         }
         let known = capture.known_for(found);
         if known.size > opened.source.facts().frontier {
-            let (again, _) = self.open_physical(path, found, known)?;
+            let (again, _) = self.open_physical(folder, found, known)?;
             return Ok(again);
         }
         Ok(opened)
     }
 
-    /// Opens the physical file at `path`, of whose capture `known` was shown before, and walks it.
+    /// Opens the physical file `found` in `folder`, of whose capture `known` was shown before, and walks it.
     fn open_physical(
         &self,
-        path: &Path,
+        folder: &Folder<'_>,
         found: &Found,
         known: Known,
     ) -> Result<(Arc<Opened>, FileStat), Failure> {
-        let (file, stat) = self.asking(|origin| origin.file(path))?;
+        let (file, stat) = self.asking(|_| folder.file(&found.physical))?;
         let file = Arc::new(file);
         let source = Source::open_known(
             Arc::clone(&self.engine),
@@ -211,9 +214,9 @@ impl Tree {
     }
 
     /// Asks the source folder. When descriptors are short, idle ones are given up first.
-    pub(super) fn asking<T>(
-        &self,
-        ask: impl Fn(&Origin) -> Result<T, Errno>,
+    pub(super) fn asking<'a, T>(
+        &'a self,
+        ask: impl Fn(&'a Origin) -> Result<T, Errno>,
     ) -> Result<T, Failure> {
         match ask(&self.origin) {
             Err(Errno::EMFILE | Errno::ENFILE) => {
@@ -221,6 +224,28 @@ impl Tree {
                 Ok(ask(&self.origin)?)
             }
             outcome => Ok(outcome?),
+        }
+    }
+
+    /// The folder that `node` is.
+    ///
+    /// # Errors
+    /// [`Failure::Stale`] when its path leads to another one now, of which the kernel was told other rights.
+    pub(super) fn folder(&self, node: &Node) -> Result<Folder<'_>, Failure> {
+        let NodeKind::Folder(told) = &node.kind else {
+            return Err(Failure::NotFolder);
+        };
+        let path = node.path();
+        self.asking(|origin| origin.folder(&path, told))
+    }
+
+    /// Whether what was told of the one node holds for the other, if they are folders.
+    pub(super) fn is_same_folder(&self, told: &Node, now: &Node) -> bool {
+        match (&told.kind, &now.kind) {
+            (NodeKind::Folder(told), NodeKind::Folder(now)) => {
+                self.origin.is_same_folder(told, now)
+            }
+            _ => true,
         }
     }
 
@@ -235,8 +260,7 @@ impl Tree {
         {
             return Ok(opened);
         }
-        let folder = node.parent.as_ref().map(|parent| parent.path());
-        let folder = folder.unwrap_or_default();
+        let parent = node.parent.as_ref().ok_or(Failure::IsFolder)?;
         for _ in 0..ATTEMPTS {
             let stat = self.resolve_again(node)?;
             if let Some(opened) = capture.opened()
@@ -247,7 +271,8 @@ impl Tree {
             // Unchanged, so resolving it opened nothing; or the idle list had no room for it.
             let found = capture.found(stat);
             let known = capture.known_for(&found);
-            match self.open_physical(&join(&folder, &found.physical), &found, known) {
+            let open = |folder: Folder<'_>| self.open_physical(&folder, &found, known);
+            match self.folder(parent).and_then(open) {
                 // A file that is being written has another status at each look.
                 Ok((opened, now))
                     if capture.holds_for(&now)
@@ -348,14 +373,8 @@ impl Tree {
     }
 
     /// Logs, for a node that is new and was found as `winner`, that its capture lies there in other forms too.
-    fn note_conflict(&self, node: &Node, folder: &Path, winner: &Found) {
-        let others = other_forms(
-            &self.origin,
-            &self.options.naming,
-            folder,
-            &node.name,
-            winner,
-        );
+    fn note_conflict(&self, node: &Node, folder: &Folder<'_>, winner: &Found) {
+        let others = other_forms(folder, &self.options.naming, &node.name, winner);
         if !others.is_empty() && self.told.is_first(!node.id) {
             log::warn!(
                 "{}: stored in {} forms; {} is shown",

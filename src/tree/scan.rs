@@ -6,14 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
 use nix::sys::stat::FileStat;
 
 use super::name::{FORMS, Naming};
-use super::origin::{EntryKind, Folder, Origin, Stamp, is_file, is_folder, join};
+use super::origin::{self, EntryKind, Folder, Stamp, is_file, is_folder};
 use crate::capture::stamp::TICK;
 use crate::capture::{Form, Progress};
 
@@ -53,22 +52,12 @@ pub struct Found {
 /// The form of the capture `logical` in `folder` that wins; `None` if there is none.
 ///
 /// A capture that is renamed between two looks is found: final names are looked for again after the partial ones.
-pub fn find(
-    origin: &Origin,
-    naming: &Naming,
-    folder: &Path,
-    logical: &OsStr,
-) -> Result<Option<Found>, Errno> {
-    let folder = match origin.folder(folder) {
-        Ok(folder) => folder,
-        Err(errno) if is_no_file(errno) => return Ok(None),
-        Err(errno) => return Err(errno),
-    };
+pub fn find(folder: &Folder<'_>, naming: &Naming, logical: &OsStr) -> Result<Option<Found>, Errno> {
     let finals = || FORMS.iter().filter(|form| form.1 == Progress::Final);
     let partials = FORMS.iter().filter(|form| form.1 == Progress::Partial);
     for (form, progress) in finals().chain(partials).chain(finals()) {
         let physical = naming.physical(logical, *form, *progress);
-        if let Some(stat) = regular(&folder, &physical)? {
+        if let Some(stat) = regular(folder, &physical)? {
             return Ok(Some(Found {
                 form: *form,
                 progress: *progress,
@@ -83,15 +72,11 @@ pub fn find(
 /// The names of the forms of `logical` beside `winner` that are in `folder`.
 #[must_use]
 pub fn other_forms(
-    origin: &Origin,
+    folder: &Folder<'_>,
     naming: &Naming,
-    folder: &Path,
     logical: &OsStr,
     winner: &Found,
 ) -> Vec<OsString> {
-    let Ok(folder) = origin.folder(folder) else {
-        return Vec::new();
-    };
     // Those before the winner were looked for and are not there.
     let others = FORMS
         .iter()
@@ -99,7 +84,7 @@ pub fn other_forms(
     others
         .skip(1)
         .map(|(form, progress)| naming.physical(logical, *form, *progress))
-        .filter(|physical| matches!(regular(&folder, physical), Ok(Some(_))))
+        .filter(|physical| matches!(regular(folder, physical), Ok(Some(_))))
         .collect()
 }
 
@@ -121,33 +106,53 @@ fn is_no_file(errno: Errno) -> bool {
     )
 }
 
-/// What the folder at `folder` holds, by logical name. Links to folders that `is_within` knows, by device and inode
+/// What the folder that `enter` opens holds, by logical name. Links to folders that `is_within` knows, by device and inode
 /// number, are left out: they hold this one.
-pub fn list(
-    origin: &Origin,
+pub fn list<'a>(
+    enter: &dyn Fn() -> Result<Folder<'a>, Errno>,
     naming: &Naming,
-    folder: &Path,
     shown: Shown,
     is_within: &dyn Fn((u64, u64)) -> bool,
 ) -> Result<BTreeMap<OsString, Listed>, Errno> {
-    let before = origin.stat(folder)?;
-    let mut names = read(origin, naming, folder, shown, is_within)?;
-    let after = origin.stat(folder)?;
+    let folder = enter()?;
+    let before = folder.status()?;
+    let names = read(&folder, naming, shown, is_within)?;
+    let after = folder.status()?;
     if Stamp::of(&before) == Stamp::of(&after) && !is_recent(&before) {
         return Ok(names);
     }
-    let again = read(origin, naming, folder, shown, is_within)?;
-    names.retain(|name, listed| {
-        again.contains_key(name) || is_there(origin, naming, folder, name, *listed)
-    });
-    names.extend(again);
-    Ok(names)
+    drop(folder);
+    let folder = enter()?;
+    let mut again = read(&folder, naming, shown, is_within)?;
+    for (name, listed) in names {
+        if !again.contains_key(&name) && is_there(&folder, naming, &name, listed)? {
+            again.insert(name, listed);
+        }
+    }
+    Ok(again)
 }
 
-fn is_there(origin: &Origin, naming: &Naming, folder: &Path, name: &OsStr, listed: Listed) -> bool {
-    match listed {
-        Listed::Capture => matches!(find(origin, naming, folder, name), Ok(Some(_))),
-        Listed::Folder | Listed::Other => origin.stat(&join(folder, name)).is_ok(),
+fn is_there(
+    folder: &Folder<'_>,
+    naming: &Naming,
+    name: &OsStr,
+    listed: Listed,
+) -> Result<bool, Errno> {
+    let found = match listed {
+        Listed::Capture => find(folder, naming, name).map(|found| found.is_some()),
+        Listed::Folder | Listed::Other => folder.stat(name).map(|_| true),
+    };
+    found.or_else(is_listed)
+}
+
+/// Whether a name is listed at which a look failed with `errno`: who looks at it is told why.
+///
+/// # Errors
+/// `errno` where descriptors are short: that says nothing of the name, and more can be had.
+fn is_listed(errno: Errno) -> Result<bool, Errno> {
+    match errno {
+        Errno::EMFILE | Errno::ENFILE => Err(errno),
+        errno => Ok(!is_no_file(errno)),
     }
 }
 
@@ -164,31 +169,25 @@ fn is_recent(stat: &FileStat) -> bool {
 
 /// One reading of the folder.
 fn read(
-    origin: &Origin,
+    folder: &Folder<'_>,
     naming: &Naming,
-    folder: &Path,
     shown: Shown,
     is_within: &dyn Fn((u64, u64)) -> bool,
 ) -> Result<BTreeMap<OsString, Listed>, Errno> {
     let mut names = BTreeMap::new();
-    for (physical, kind) in origin.list(folder)? {
+    for (physical, kind) in folder.names()? {
         let kind = match kind {
-            EntryKind::Link | EntryKind::Unknown => {
-                let Ok(stat) = origin.stat(&join(folder, &physical)) else {
-                    continue;
-                };
-                if is_folder(&stat) {
-                    // A link to a folder that holds it: a look-up finds nothing there.
-                    if is_within((stat.st_dev, stat.st_ino)) {
-                        continue;
-                    }
-                    EntryKind::Folder
-                } else if is_file(&stat) {
+            EntryKind::Link | EntryKind::Unknown => match folder.stat(&physical) {
+                // A link to a folder that holds it: a look-up finds nothing there.
+                Ok(stat) if is_folder(&stat) && is_within((stat.st_dev, stat.st_ino)) => continue,
+                Ok(stat) => origin::kind(&stat),
+                Err(errno) if !is_listed(errno)? => continue,
+                // Only the name says what it may be.
+                Err(_) if shown == Shown::All || naming.parse(&physical).is_some() => {
                     EntryKind::File
-                } else {
-                    continue;
                 }
-            }
+                Err(_) => EntryKind::Folder,
+            },
             kind => kind,
         };
         match (kind, naming.parse(&physical)) {
@@ -206,4 +205,22 @@ fn read(
         }
     }
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_looked_at_is_listed_unless_it_is_not_there_or_descriptors_are_short() {
+        for errno in [Errno::EACCES, Errno::EIO, Errno::ENOMEM, Errno::ESTALE] {
+            assert_eq!(is_listed(errno), Ok(true), "{errno}");
+        }
+        for errno in [Errno::ENOENT, Errno::EXDEV, Errno::ELOOP, Errno::ENOTDIR] {
+            assert_eq!(is_listed(errno), Ok(false), "{errno}");
+        }
+        for errno in [Errno::EMFILE, Errno::ENFILE] {
+            assert_eq!(is_listed(errno), Err(errno));
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! What the tests of rights share.
 
+mod folder;
 mod link;
 mod mode;
 mod tcpdump;

@@ -1,6 +1,7 @@
 //! Mounts by an ordinary user, through fusermount3.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -8,7 +9,9 @@ use tempfile::TempDir;
 
 use super::{cat, give, open_to_all, put};
 use crate::common::mounted::{free, is_mounted, mount_entry};
-use crate::common::user::{DAEMON, NOBODY, as_user, in_own_namespace, let_users_mount, program_in};
+use crate::common::user::{
+    DAEMON, NOBODY, as_user, in_own_namespace, let_users_mount, program_in, set_mode,
+};
 use crate::common::{assert_same, run, tool};
 
 struct Setup {
@@ -148,6 +151,38 @@ fn a_users_mount_for_all_shows_no_more_than_that_user_may_read() {
             let mut end = as_user(DAEMON, &[]);
             run(end.arg(&setup.program).arg("umount").arg(&setup.mnt)).exits(1);
             assert!(is_mounted(&setup.mnt));
+            setup.unmount();
+        },
+    );
+}
+
+#[test]
+fn a_link_to_where_the_mounting_user_may_not_go_is_listed_and_looking_at_it_is_denied() {
+    in_own_namespace(
+        "right::user_mount::a_link_to_where_the_mounting_user_may_not_go_is_listed_and_looking_at_it_is_denied",
+        || {
+            let setup = setup("");
+            let closed = setup.source.join("closed");
+            fs::create_dir_all(closed.join("sub")).unwrap();
+            put(&closed.join("in.pcap.zst"), 84, 0o644);
+            set_mode(&closed, 0o700);
+            for (name, target) in [
+                ("latest.pcap.zst", "closed/in.pcap.zst"),
+                ("folder", "closed/sub"),
+                ("nowhere.pcap.zst", "absent.pcap.zst"),
+            ] {
+                symlink(target, setup.source.join(name)).unwrap();
+            }
+            run(&mut setup.mount("no_index", &setup.mnt)).ok();
+            let listed = run(as_user(NOBODY, &[]).arg("ls").arg(&setup.mnt)).ok();
+            let shown = "all.pcap\nclosed\nfolder\nlatest.pcap\nown.pcap\nraw.pcap\n";
+            assert_eq!(listed.text(), shown);
+            for name in ["latest.pcap", "folder"] {
+                let mut look = as_user(NOBODY, &[]);
+                let looked = run(look.arg("stat").arg(setup.mnt.join(name))).fails();
+                let reason = &looked.stderr;
+                assert!(reason.contains("Permission denied"), "{reason}");
+            }
             setup.unmount();
         },
     );
