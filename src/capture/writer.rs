@@ -9,15 +9,12 @@ mod leftover;
 mod partial;
 mod record;
 
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::Flock;
 use zstd::zstd_safe::{self, CCtx, CParameter};
 
 use self::leftover::{Leftover, PassedOver};
-use self::partial::lock_partial;
+use self::partial::Partial;
 pub use self::partial::{PARTIAL_SUFFIX, partial_path};
 use super::error::Error;
 use crate::format::marker;
@@ -87,8 +84,7 @@ pub struct Written {
 
 /// A capture while it is written.
 pub struct Writer {
-    file: Flock<File>,
-    partial: PathBuf,
+    partial: Partial,
     out: PathBuf,
     options: Options,
     context: CCtx<'static>,
@@ -110,7 +106,7 @@ pub struct Writer {
 impl std::fmt::Debug for Writer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Writer")
-            .field("partial", &self.partial)
+            .field("partial", &self.partial.path())
             .field("written", &self.written)
             .finish_non_exhaustive()
     }
@@ -132,18 +128,16 @@ impl Writer {
         if options.existing != Existing::Replace && out.symlink_metadata().is_ok() {
             return Err(Error::Exists("the output exists already"));
         }
-        let partial = partial_path(out);
-        let file = lock_partial(&partial)?;
-        let len = file.metadata().map_err(Error::io("creating"))?.len();
+        let partial = Partial::lock(out)?;
+        let len = partial.len();
         let leftover = match options.existing {
             Existing::Keep if len > 0 => {
                 return Err(Error::LeftBehind);
             }
-            Existing::Resume { .. } | Existing::Append => Leftover::open(&file)?,
+            Existing::Resume { .. } | Existing::Append => Leftover::open(partial.file())?,
             Existing::Keep | Existing::Replace => None,
         };
         let mut writer = Self {
-            file,
             partial,
             out: out.to_owned(),
             options,
@@ -163,7 +157,7 @@ impl Writer {
         } else {
             if len > 0 {
                 // Where this fails, what was left is as whole as it was, and stays.
-                writer.truncate(0)?;
+                writer.partial.cut_to(0)?;
             }
             if let Err(error) = writer.append(&marker::FRAME) {
                 // Nothing that anybody could read, or go on with; the first error is the one to tell.
@@ -177,17 +171,12 @@ impl Writer {
     /// Cuts the file back to what `leftover` holds, and stands behind it.
     fn go_on_behind(&mut self, leftover: &Leftover) -> Result<(), Error> {
         self.written = leftover.written();
-        self.truncate(self.written.physical_bytes)?;
         self.splitter = Some(Splitter::new(
             leftover.header(),
             SourceOffset::new(self.written.source_bytes),
             self.options.frame_target,
         ));
-        Ok(())
-    }
-
-    fn truncate(&self, len: u64) -> Result<(), Error> {
-        self.file.set_len(len).map_err(Error::io("truncating"))
+        self.partial.cut_to(self.written.physical_bytes)
     }
 
     /// Takes the next source bytes, in any pieces, and writes the frames that they fill.
@@ -349,14 +338,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends one whole frame; if that fails, the file ends where it ended before.
     fn append(&mut self, frame: &[u8]) -> Result<(), Error> {
-        if let Err(error) = (&*self.file).write_all(frame) {
-            // A torn frame would be no harm to a reader, but a clean end is kinder; the first error is the one to tell.
-            let _ = self.file.set_len(self.written.physical_bytes);
-            return Err(Error::io("writing")(error));
-        }
-        self.written.physical_bytes += frame.len() as u64;
+        self.partial.append(frame)?;
+        self.written.physical_bytes = self.partial.len();
         Ok(())
     }
 

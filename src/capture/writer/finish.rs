@@ -7,7 +7,6 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
-use super::partial::is_name_of;
 use super::{Existing, Writer, Written};
 use crate::capture::error::Error;
 use crate::format::FaultKind;
@@ -49,7 +48,7 @@ impl Writer {
         }
         self.flush()?;
         self.written.cut_bytes = self.pending.len() as u64;
-        self.file.sync_all().map_err(Error::io("syncing"))?;
+        self.partial.sync()?;
         self.check_path()?;
         self.rename()
     }
@@ -57,7 +56,7 @@ impl Writer {
     /// That the partial path still leads to the file that was written: who moved it away or put another in its place has other
     /// plans with it. Between this look and the rename nothing can be noticed.
     fn check_path(&self) -> Result<(), Error> {
-        if is_name_of(&self.partial, &self.file)? {
+        if self.partial.is_at(self.partial.path())? {
             Ok(())
         } else {
             Err(Error::PathChanged)
@@ -73,16 +72,16 @@ impl Writer {
                 RenameFlags::RENAME_NOREPLACE
             }
         };
-        match renameat2(AT_FDCWD, &self.partial, AT_FDCWD, &self.out, flags) {
+        match renameat2(AT_FDCWD, self.partial.path(), AT_FDCWD, &self.out, flags) {
             // NFS and others know no flags. A link does not replace a file either.
             Err(Errno::EINVAL | Errno::ENOSYS) if !flags.is_empty() => {
-                match std::fs::hard_link(&self.partial, &self.out) {
+                match std::fs::hard_link(self.partial.path(), &self.out) {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                         return Err(taken_meanwhile());
                     }
                     outcome => outcome.map_err(&doing)?,
                 }
-                std::fs::remove_file(&self.partial).map_err(doing)
+                std::fs::remove_file(self.partial.path()).map_err(doing)
             }
             Err(Errno::EEXIST) => Err(taken_meanwhile()),
             outcome => outcome.map_err(io::Error::from).map_err(doing),
@@ -104,7 +103,7 @@ impl Writer {
             return Ok(());
         }
         self.check_path()?;
-        std::fs::remove_file(&self.partial).map_err(Error::io("removing the partial file"))
+        std::fs::remove_file(self.partial.path()).map_err(Error::io("removing the partial file"))
     }
 }
 
