@@ -182,7 +182,8 @@ impl Writer {
     /// Takes the next source bytes, in any pieces, and writes the frames that they fill.
     ///
     /// # Errors
-    /// A source that is no pcap, a record that the format does not allow, IO. The file then ends with the last frame.
+    /// A source that is no pcap, a record that the format does not allow: no more is taken then. IO, and others of a frame that
+    /// cannot be made or written now: the file ends with the last frame, and what was taken is written by the next call that can.
     pub fn write(&mut self, source: &[u8]) -> Result<(), Error> {
         self.write_parts([source])
     }
@@ -200,11 +201,7 @@ impl Writer {
         for part in parts {
             self.pending.extend_from_slice(part);
         }
-        let outcome = self.write_full_frames();
-        if let Err(error @ Error::Fault(_)) = &outcome {
-            self.refused = Some(error.clone());
-        }
-        outcome
+        self.write_full_frames()
     }
 
     /// That it does not have its final name yet: what stands there is complete.
@@ -215,8 +212,17 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the frames that are full.
+    /// Writes the header and the frames that are full, those that could not be written before among them; notes what is wrong
+    /// with the source.
     fn write_full_frames(&mut self) -> Result<(), Error> {
+        let outcome = self.try_full_frames();
+        if let Err(error @ (Error::Fault(_) | Error::NotResumable(_))) = &outcome {
+            self.refused = Some(error.clone());
+        }
+        outcome
+    }
+
+    fn try_full_frames(&mut self) -> Result<(), Error> {
         if !self.pass_over()? || self.splitter.is_none() && !self.write_header()? {
             return Ok(());
         }
@@ -238,15 +244,12 @@ impl Writer {
             return Ok(true);
         };
         let appends = self.appends();
-        match leftover.pass_over(&mut self.pending, appends)? {
-            PassedOver::Part => {
+        match leftover.pass_over(&mut self.pending, appends) {
+            Ok(PassedOver::All) => Ok(true),
+            Ok(PassedOver::UpToBadFrame) => self.go_on_behind(&leftover).map(|()| true),
+            outcome => {
                 self.leftover = Some(leftover);
-                Ok(false)
-            }
-            PassedOver::All => Ok(true),
-            PassedOver::UpToBadFrame => {
-                self.go_on_behind(&leftover)?;
-                Ok(true)
+                outcome.map(|_| false)
             }
         }
     }
@@ -256,23 +259,35 @@ impl Writer {
         self.options.existing == Existing::Resume { appends: true }
     }
 
-    /// Writes the whole records that are pending as a frame of their own; nothing if there are none.
+    /// Writes all whole records that are pending, the last of them as a frame of their own; nothing if there are none.
+    ///
+    /// # Errors
+    /// As of [`Self::write`]. Of a record that is not allowed only the first time; those before it are written.
     pub fn flush(&mut self) -> Result<(), Error> {
         self.check_open()?;
+        let mut outcome = Ok(());
+        if self.refused.is_none() {
+            outcome = self.write_full_frames();
+            if outcome.is_err() && self.refused.is_none() {
+                return outcome;
+            }
+        }
         match self.splitter.as_ref().map(Splitter::whole) {
-            None | Some(0) => Ok(()),
-            Some(len) => self.write_frame(len),
+            None | Some(0) => outcome,
+            Some(len) => self.write_frame(len).and(outcome),
         }
     }
 
     /// The first bytes of a record of which the rest never came: the fault, if there are any.
     #[must_use]
-    pub fn cut_record(&self) -> Option<Fault> {
-        let splitter = self.splitter.as_ref().filter(|_| self.leftover.is_none())?;
-        let got = (self.pending.len() - splitter.whole()) as u64;
+    pub fn cut_record(&mut self) -> Option<Fault> {
+        let splitter = self.splitter.as_mut().filter(|_| self.leftover.is_none())?;
+        let whole = splitter.whole_records(&self.pending);
+        let at = splitter.offset(whole);
+        let got = self.pending.len().saturating_sub(whole) as u64;
         (got > 0).then(|| {
             self.fault(FaultKind::Record(RecordFault {
-                at: splitter.whole_end(),
+                at,
                 kind: RecordFaultKind::Cut { got },
             }))
         })

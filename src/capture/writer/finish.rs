@@ -38,15 +38,21 @@ impl Writer {
 
     /// All of [`Self::finish`] up to the rename.
     fn complete(&mut self) -> Result<(), Error> {
+        // What could not be written before, a header among it.
+        self.flush()?;
+        if let Some(error) = &self.refused {
+            return Err(error.clone());
+        }
         let got = self.pending.len() as u64;
         if self.splitter.is_none() || self.leftover.is_some() && got < GLOBAL_HEADER_LEN {
             return Err(self.fault(FaultKind::NoHeader { got }).into());
         }
-        if let Some(leftover) = self.leftover.take() {
-            let appends = self.appends();
+        let appends = self.appends();
+        if let Some(leftover) = &self.leftover {
             leftover.end(&mut self.pending, appends)?;
+            self.leftover = None;
+            self.flush()?;
         }
-        self.flush()?;
         self.written.cut_bytes = self.pending.len() as u64;
         self.partial.sync()?;
         self.check_path()?;

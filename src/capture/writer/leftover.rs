@@ -145,29 +145,30 @@ impl Leftover {
         let outcome = loop {
             self.passed = Some(passed);
             if passed >= self.written.source_bytes {
-                break PassedOver::All;
+                break Ok(PassedOver::All);
             }
             let Some((index, span, frame)) = self.source.frame_at(passed) else {
-                return Err(Error::Shrank);
+                break Err(Error::Shrank);
             };
             let len = usize::try_from(span.src_len).unwrap_or(usize::MAX);
             let Some(same) = pending.get(done..).and_then(|rest| rest.get(..len)) else {
-                break PassedOver::Part;
+                break Ok(PassedOver::Part);
             };
             match frame {
                 Ok(bytes) if *bytes == *same => {}
-                Ok(_) => return Err(other_capture()),
+                Ok(_) => break Err(other_capture()),
                 Err(Error::Fault(fault)) if is_lost(&fault) => {
-                    self.end_before(usize::try_from(index).unwrap_or(usize::MAX))?;
-                    break PassedOver::UpToBadFrame;
+                    let at = usize::try_from(index).unwrap_or(usize::MAX);
+                    break self.end_before(at).map(|()| PassedOver::UpToBadFrame);
                 }
-                Err(error) => return Err(error),
+                Err(error) => break Err(error),
             }
             done += len;
             passed = span.src_end().as_u64();
         };
+        // Also before an error: behind one of the disk's the comparison goes on here.
         pending.drain(..done);
-        Ok(outcome)
+        outcome
     }
 
     /// Tells by the global header and the first record what the source is, and takes the header out of `pending`.
@@ -198,7 +199,7 @@ impl Leftover {
     ///
     /// # Errors
     /// [`Error::NotResumable`] when what is there goes on.
-    pub(super) fn end(self, pending: &mut Vec<u8>, appends: bool) -> Result<(), Error> {
+    pub(super) fn end(&self, pending: &mut Vec<u8>, appends: bool) -> Result<(), Error> {
         if self.passed.is_some() || !appends && self.written.frames > 0 {
             return Err(Error::NotResumable(
                 "the input ends before what the partial file holds",
