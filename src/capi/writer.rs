@@ -302,8 +302,8 @@ pub unsafe extern "C" fn pcapzst_writer_get_written(
 ///
 /// PCAPZST_E_TORN, and nothing renamed, when bytes of half a record or header are pending. PCAPZST_E_CHANGED when the partial path no
 /// longer leads to the file that was written, PCAPZST_E_EXISTS when the final name has come to be taken: the file stays as it
-/// is, and finishing may be tried again. So it may be after PCAPZST_E_IO, which may come behind the rename, when the folder
-/// cannot be brought to the disk.
+/// is, and finishing may be tried again. So it may be after PCAPZST_E_IO, which may come behind the final name, when the folder
+/// cannot be brought to the disk, or (NFS) the partial name not be removed: packets are PCAPZST_E_EXISTS then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcapzst_writer_finish(writer: *mut pcapzst_writer) -> pcapzst_status {
     call(|| {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use zstd::zstd_safe::{self, CCtx, CParameter};
 
+use self::finish::Named;
 use self::leftover::{Leftover, PassedOver};
 use self::partial::Partial;
 pub use self::partial::{PARTIAL_SUFFIX, partial_path};
@@ -93,8 +94,7 @@ pub struct Writer {
     /// What an earlier writer left, while the source's beginning is compared with it.
     leftover: Option<Leftover>,
     is_resumed: bool,
-    /// It has its final name; only the folder may still have to be brought to the disk.
-    is_renamed: bool,
+    named: Named,
     /// Source bytes that no frame holds yet.
     pending: Vec<u8>,
     /// What is wrong with the source, once something is: nothing is taken of it any more.
@@ -145,7 +145,7 @@ impl Writer {
             splitter: None,
             leftover: None,
             is_resumed: leftover.is_some(),
-            is_renamed: false,
+            named: Named::Partial,
             pending: Vec::new(),
             refused: None,
             stored: Vec::new(),
@@ -206,7 +206,7 @@ impl Writer {
 
     /// That it does not have its final name yet: what stands there is complete.
     fn check_open(&self) -> Result<(), Error> {
-        if self.is_renamed {
+        if self.named != Named::Partial {
             return Err(Error::Exists("the file has its final name already"));
         }
         Ok(())
