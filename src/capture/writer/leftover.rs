@@ -5,16 +5,22 @@ use std::sync::Arc;
 
 use super::Written;
 use crate::capture::error::Error;
+use crate::capture::read_at::read_part;
 use crate::capture::report::check_frame;
 use crate::capture::source::{Form, OnFault, Progress, Source};
 use crate::capture::{Engine, MAX_FRAME_SIZE};
 use crate::format::pcap::{GLOBAL_HEADER_LEN, GlobalHeader, RECORD_HEADER_LEN};
-use crate::format::{Fault, FaultKind, FileId};
+use crate::format::{Fault, FaultKind, FileId, FrameName, PhysicalOffset};
 
 /// [`GLOBAL_HEADER_LEN`], as the length of an array.
 const HEADER_LEN: usize = 24;
 /// Memory for decoded frames: one of the largest that are decoded, and what it takes on disk.
 const CACHE_SIZE: u64 = 3 * MAX_FRAME_SIZE;
+
+/// Physical bytes that the start of a header frame may take: as of one that is read (`zst/identity`).
+const HEADER_FRAME_MOST: u64 = 4096;
+/// Bytes that are looked at at once where there should be none.
+const PIECE: usize = 64 * 1024;
 
 /// The file up to its last good frame.
 pub(super) struct Leftover {
@@ -39,7 +45,8 @@ pub(super) enum PassedOver {
 }
 
 impl Leftover {
-    /// Walks what is in `file`; `None` when there is not even a global header, so that nothing is lost by starting anew.
+    /// Walks what is in `file`; `None` when there is not even a global header, nor anything else, so that nothing is lost by
+    /// starting anew.
     ///
     /// Frames at the end that do not decode are left out, as a torn one is: a machine that lost its power may have kept the
     /// length of a file and not its bytes.
@@ -55,6 +62,7 @@ impl Leftover {
         }
         let facts = source.facts();
         let Some(header) = facts.header else {
+            check_headless(file, facts.physical_len, facts.torn_bytes)?;
             return Ok(None);
         };
         let bytes = source.read(0, HEADER_LEN, OnFault::Fail)?;
@@ -221,6 +229,43 @@ fn is_lost(fault: &Fault) -> bool {
         fault.kind,
         FaultKind::Undecodable { .. } | FaultKind::Changed { .. }
     )
+}
+
+/// That a file of `len` bytes without a header frame, the last `torn` of which are no whole frame, holds nothing. A writer
+/// leaves the start of its marker or header frame, and a loss of power zeros in their place. Other bytes behind those are
+/// another's file, or what is left of a capture that has lost its first block.
+///
+/// # Errors
+/// Their fault; IO.
+fn check_headless(file: &File, len: u64, torn: u64) -> Result<(), Error> {
+    let end = len.saturating_sub(torn);
+    let mut piece = vec![0; PIECE];
+    let bytes = read_part(file, &mut piece, end).map_err(Error::io("reading"))?;
+    let is_zeros = bytes.first() == Some(&0);
+    let mut at = end;
+    if !is_zeros {
+        at = at.saturating_add(HEADER_FRAME_MOST);
+    }
+    loop {
+        let bytes = read_part(file, &mut piece, at).map_err(Error::io("reading"))?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if bytes.iter().any(|byte| *byte != 0) {
+            break;
+        }
+        at = at.saturating_add(bytes.len() as u64);
+    }
+    let (frame, kind) = match end {
+        0 => (FrameName::Marker, FaultKind::NotMarked),
+        _ if is_zeros => (FrameName::Header, FaultKind::NotAFrame { got: [0; 4] }),
+        _ => {
+            let most = HEADER_FRAME_MOST;
+            (FrameName::Header, FaultKind::Padded { got: torn, most })
+        }
+    };
+    let at = PhysicalOffset::new(end);
+    Err(Fault { kind, frame, at }.into())
 }
 
 enum Begun {
