@@ -150,7 +150,7 @@ fn while_half_a_frame_cannot_be_cut_off_nothing_is_written_and_no_final_name_giv
         assert_eq!(
             error.to_string(),
             "truncating: Input/output error (os error 5)"
-        )
+        );
     };
     told(scene.add(&mut writer, next).unwrap_err());
     told(writer.flush().unwrap_err());

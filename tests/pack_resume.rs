@@ -273,15 +273,16 @@ fn what_no_writer_left_is_refused_and_stays() {
         left
     };
     let foreign = [&[0; 4][..], b"ftypmp42 and more"].concat();
-    let (marker, rest) = marked.physical.split_at(14);
-    let endless = [&marker[..4], &[0xFF; 4], &marker[8..], rest].concat();
-    let far = [&[0; 300_000][..], &[1]].concat();
+    let mut endless = marked.physical.clone();
+    endless[4..8].fill(0xFF);
+    let mut far = vec![0; 300_000];
+    far.push(1);
     for (left, code) in [
         (zeroed(0..4096), 3),
         (zeroed(0..4), 3),
         (foreign, 3),
         (zeroed(14..4096), 4),
-        ([marker, &endless].concat(), 4),
+        ([&marked.physical[..14], &endless].concat(), 4),
         (endless, 3),
         (far, 3),
         (stray, 4),

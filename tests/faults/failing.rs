@@ -300,7 +300,7 @@ impl Filesystem for System {
         let (handle, direct) = (FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
         match self.state().create(name) {
             Ok(attributes) => {
-                reply.created(&Duration::ZERO, &attributes, Generation(0), handle, direct)
+                reply.created(&Duration::ZERO, &attributes, Generation(0), handle, direct);
             }
             Err(errno) => reply.error(errno),
         }

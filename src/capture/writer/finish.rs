@@ -122,7 +122,7 @@ impl Writer {
     fn remove_partial_name(&mut self) -> Result<(), Error> {
         let partial = self.partial.path();
         if self.partial.is_at(partial)? {
-            std::fs::remove_file(partial).map_err(Error::io("removing the partial name"))?;
+            std::fs::remove_file(partial).map_err(Error::io("removing the partial file"))?;
         }
         self.named = Named::Final;
         Ok(())
