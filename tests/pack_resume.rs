@@ -10,6 +10,7 @@
 mod common;
 
 use std::fs::{self, File};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -129,7 +130,10 @@ fn frames_that_a_loss_of_power_left_as_zeros_or_garbage_are_written_again() {
     garbled[len / 3] ^= 0x40;
     let mut last = scene.whole.clone();
     *last.last_mut().unwrap() ^= 1;
-    for left in [zeros, garbled, last] {
+    // Nothing of it was there.
+    let nothing = vec![0; 100_000];
+    let headless = [14, 20].map(|len| [&scene.whole[..len], &nothing].concat());
+    for left in [zeros, garbled, last, nothing].into_iter().chain(headless) {
         scene.leave(&left);
         scene.resume(&scene.input()).ok();
         assert_same(&fs::read(scene.out()).unwrap(), &scene.whole, "mended");
@@ -261,7 +265,26 @@ fn what_no_writer_left_is_refused_and_stays() {
     split.data(&scene.pcap.bytes[24..5000]);
     let mut headless = Marked::new(&scene.pcap.header()[..20]);
     headless.data(&scene.pcap.bytes[24..]);
+    // Its first bytes are lost, in a block of the disk or within one, and the rest is there; another file of that look; a
+    // frame that a header may not be, cut; a marker of that length; a byte far behind zeros.
+    let zeroed = |range: Range<usize>| {
+        let mut left = marked.physical.clone();
+        left[range].fill(0);
+        left
+    };
+    let foreign = [&[0; 4][..], b"ftypmp42 and more"].concat();
+    let mut endless = marked.physical.clone();
+    endless[4..8].fill(0xFF);
+    let mut far = vec![0; 300_000];
+    far.push(1);
     for (left, code) in [
+        (zeroed(0..4096), 3),
+        (zeroed(0..4), 3),
+        (foreign, 3),
+        (zeroed(14..4096), 4),
+        ([&marked.physical[..14], &endless].concat(), 4),
+        (endless, 3),
+        (far, 3),
         (stray, 4),
         (plain, 3),
         (split.physical, 4),

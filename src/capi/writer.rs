@@ -197,8 +197,8 @@ pub unsafe extern "C" fn pcapzst_writer_header(
 ///
 /// PCAPZST_E_INVALID before there is a header, and behind half a record that pcapzst_writer_write took. PCAPZST_E_LIMIT for more
 /// captured bytes than the header's snaplen, or 262144; PCAPZST_E_RANGE for a time that a pcap record cannot hold (2106 and
-/// later). Nothing is taken then. Behind PCAPZST_E_IO the packet is kept, and written with the next frame that can be: it is not
-/// to be added again.
+/// later). Nothing is taken then. Behind PCAPZST_E_IO or _ZSTD the packet is kept, and written by the next call that can: it is not
+/// to be added again. Behind PCAPZST_E_NOMEM it is if source_size and pending_size together have grown.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcapzst_writer_add(
     writer: *mut pcapzst_writer,
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn pcapzst_writer_add(
             )
         };
         let (open, name) = writer.open()?;
-        let Some(header) = open.header() else {
+        let Some(header) = open.header().copied() else {
             let words = format!("{name}: a packet before the global header");
             return Err(Refusal::new(PCAPZST_E_INVALID, words));
         };
@@ -245,7 +245,8 @@ pub unsafe extern "C" fn pcapzst_writer_add(
 /// Takes the next bytes of a pcap file, in any pieces: in a new capture from its global header on, in a resumed one from source
 /// offset source_size on.
 ///
-/// PCAPZST_E_FORMAT for what is no pcap: whole records before it stay, and every further write fails and takes nothing.
+/// PCAPZST_E_FORMAT for what is no pcap: whole records before it stay, and every further write fails and takes nothing. Behind
+/// PCAPZST_E_IO, _NOMEM or _ZSTD a part of `data` may have been taken: source_size and pending_size together are where to go on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcapzst_writer_write(
     writer: *mut pcapzst_writer,
@@ -261,7 +262,8 @@ pub unsafe extern "C" fn pcapzst_writer_write(
     })
 }
 
-/// Ends the frame: every whole record so far can be read behind this call. Not yet on disk: that is pcapzst_writer_finish's.
+/// Ends the frame: every whole record so far can be read behind this call, and so can a header and frames that could not be
+/// written before. Not yet on disk: that is pcapzst_writer_finish's. Fails as pcapzst_writer_write does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcapzst_writer_flush(writer: *mut pcapzst_writer) -> pcapzst_status {
     call(|| {
@@ -300,8 +302,8 @@ pub unsafe extern "C" fn pcapzst_writer_get_written(
 ///
 /// PCAPZST_E_TORN, and nothing renamed, when bytes of half a record or header are pending. PCAPZST_E_CHANGED when the partial path no
 /// longer leads to the file that was written, PCAPZST_E_EXISTS when the final name has come to be taken: the file stays as it
-/// is, and finishing may be tried again. So it may be after PCAPZST_E_IO, which may come behind the rename, when the folder
-/// cannot be brought to the disk.
+/// is, and finishing may be tried again. So it may be after PCAPZST_E_IO, which may come behind the final name, when the folder
+/// cannot be brought to the disk, or (NFS) the partial name not be removed: packets are PCAPZST_E_EXISTS then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcapzst_writer_finish(writer: *mut pcapzst_writer) -> pcapzst_status {
     call(|| {

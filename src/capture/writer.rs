@@ -9,15 +9,13 @@ mod leftover;
 mod partial;
 mod record;
 
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::Flock;
 use zstd::zstd_safe::{self, CCtx, CParameter};
 
+use self::finish::Named;
 use self::leftover::{Leftover, PassedOver};
-use self::partial::lock_partial;
+use self::partial::Partial;
 pub use self::partial::{PARTIAL_SUFFIX, partial_path};
 use super::error::Error;
 use crate::format::marker;
@@ -87,8 +85,7 @@ pub struct Written {
 
 /// A capture while it is written.
 pub struct Writer {
-    file: Flock<File>,
-    partial: PathBuf,
+    partial: Partial,
     out: PathBuf,
     options: Options,
     context: CCtx<'static>,
@@ -97,8 +94,7 @@ pub struct Writer {
     /// What an earlier writer left, while the source's beginning is compared with it.
     leftover: Option<Leftover>,
     is_resumed: bool,
-    /// It has its final name; only the folder may still have to be brought to the disk.
-    is_renamed: bool,
+    named: Named,
     /// Source bytes that no frame holds yet.
     pending: Vec<u8>,
     /// What is wrong with the source, once something is: nothing is taken of it any more.
@@ -110,7 +106,7 @@ pub struct Writer {
 impl std::fmt::Debug for Writer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Writer")
-            .field("partial", &self.partial)
+            .field("partial", &self.partial.path())
             .field("written", &self.written)
             .finish_non_exhaustive()
     }
@@ -132,18 +128,16 @@ impl Writer {
         if options.existing != Existing::Replace && out.symlink_metadata().is_ok() {
             return Err(Error::Exists("the output exists already"));
         }
-        let partial = partial_path(out);
-        let file = lock_partial(&partial)?;
-        let len = file.metadata().map_err(Error::io("creating"))?.len();
+        let partial = Partial::lock(out)?;
+        let len = partial.len();
         let leftover = match options.existing {
             Existing::Keep if len > 0 => {
                 return Err(Error::LeftBehind);
             }
-            Existing::Resume { .. } | Existing::Append => Leftover::open(&file)?,
+            Existing::Resume { .. } | Existing::Append => Leftover::open(partial.file())?,
             Existing::Keep | Existing::Replace => None,
         };
         let mut writer = Self {
-            file,
             partial,
             out: out.to_owned(),
             options,
@@ -151,7 +145,7 @@ impl Writer {
             splitter: None,
             leftover: None,
             is_resumed: leftover.is_some(),
-            is_renamed: false,
+            named: Named::Partial,
             pending: Vec::new(),
             refused: None,
             stored: Vec::new(),
@@ -163,7 +157,7 @@ impl Writer {
         } else {
             if len > 0 {
                 // Where this fails, what was left is as whole as it was, and stays.
-                writer.truncate(0)?;
+                writer.partial.cut_to(0)?;
             }
             if let Err(error) = writer.append(&marker::FRAME) {
                 // Nothing that anybody could read, or go on with; the first error is the one to tell.
@@ -177,23 +171,19 @@ impl Writer {
     /// Cuts the file back to what `leftover` holds, and stands behind it.
     fn go_on_behind(&mut self, leftover: &Leftover) -> Result<(), Error> {
         self.written = leftover.written();
-        self.truncate(self.written.physical_bytes)?;
         self.splitter = Some(Splitter::new(
             leftover.header(),
             SourceOffset::new(self.written.source_bytes),
             self.options.frame_target,
         ));
-        Ok(())
-    }
-
-    fn truncate(&self, len: u64) -> Result<(), Error> {
-        self.file.set_len(len).map_err(Error::io("truncating"))
+        self.partial.cut_to(self.written.physical_bytes)
     }
 
     /// Takes the next source bytes, in any pieces, and writes the frames that they fill.
     ///
     /// # Errors
-    /// A source that is no pcap, a record that the format does not allow, IO. The file then ends with the last frame.
+    /// A source that is no pcap, a record that the format does not allow: no more is taken then. IO, and others of a frame that
+    /// cannot be made or written now: the file ends with the last frame, and what was taken is written by the next call that can.
     pub fn write(&mut self, source: &[u8]) -> Result<(), Error> {
         self.write_parts([source])
     }
@@ -211,23 +201,28 @@ impl Writer {
         for part in parts {
             self.pending.extend_from_slice(part);
         }
-        let outcome = self.write_full_frames();
-        if let Err(error @ Error::Fault(_)) = &outcome {
-            self.refused = Some(error.clone());
-        }
-        outcome
+        self.write_full_frames()
     }
 
     /// That it does not have its final name yet: what stands there is complete.
     fn check_open(&self) -> Result<(), Error> {
-        if self.is_renamed {
+        if self.named != Named::Partial {
             return Err(Error::Exists("the file has its final name already"));
         }
         Ok(())
     }
 
-    /// Writes the frames that are full.
+    /// Writes the header and the frames that are full, those that could not be written before among them; notes what is wrong
+    /// with the source.
     fn write_full_frames(&mut self) -> Result<(), Error> {
+        let outcome = self.try_full_frames();
+        if let Err(error @ (Error::Fault(_) | Error::NotResumable(_))) = &outcome {
+            self.refused = Some(error.clone());
+        }
+        outcome
+    }
+
+    fn try_full_frames(&mut self) -> Result<(), Error> {
         if !self.pass_over()? || self.splitter.is_none() && !self.write_header()? {
             return Ok(());
         }
@@ -249,15 +244,12 @@ impl Writer {
             return Ok(true);
         };
         let appends = self.appends();
-        match leftover.pass_over(&mut self.pending, appends)? {
-            PassedOver::Part => {
+        match leftover.pass_over(&mut self.pending, appends) {
+            Ok(PassedOver::All) => Ok(true),
+            Ok(PassedOver::UpToBadFrame) => self.go_on_behind(&leftover).map(|()| true),
+            outcome => {
                 self.leftover = Some(leftover);
-                Ok(false)
-            }
-            PassedOver::All => Ok(true),
-            PassedOver::UpToBadFrame => {
-                self.go_on_behind(&leftover)?;
-                Ok(true)
+                outcome.map(|_| false)
             }
         }
     }
@@ -267,23 +259,35 @@ impl Writer {
         self.options.existing == Existing::Resume { appends: true }
     }
 
-    /// Writes the whole records that are pending as a frame of their own; nothing if there are none.
+    /// Writes all whole records that are pending, the last of them as a frame of their own; nothing if there are none.
+    ///
+    /// # Errors
+    /// As of [`Self::write`]. Of a record that is not allowed only the first time; those before it are written.
     pub fn flush(&mut self) -> Result<(), Error> {
         self.check_open()?;
+        let mut outcome = Ok(());
+        if self.refused.is_none() {
+            outcome = self.write_full_frames();
+            if outcome.is_err() && self.refused.is_none() {
+                return outcome;
+            }
+        }
         match self.splitter.as_ref().map(Splitter::whole) {
-            None | Some(0) => Ok(()),
-            Some(len) => self.write_frame(len),
+            None | Some(0) => outcome,
+            Some(len) => self.write_frame(len).and(outcome),
         }
     }
 
     /// The first bytes of a record of which the rest never came: the fault, if there are any.
     #[must_use]
-    pub fn cut_record(&self) -> Option<Fault> {
-        let splitter = self.splitter.as_ref().filter(|_| self.leftover.is_none())?;
-        let got = (self.pending.len() - splitter.whole()) as u64;
+    pub fn cut_record(&mut self) -> Option<Fault> {
+        let splitter = self.splitter.as_mut().filter(|_| self.leftover.is_none())?;
+        let whole = splitter.whole_records(&self.pending);
+        let at = splitter.offset(whole);
+        let got = self.pending.len().saturating_sub(whole) as u64;
         (got > 0).then(|| {
             self.fault(FaultKind::Record(RecordFault {
-                at: splitter.whole_end(),
+                at,
                 kind: RecordFaultKind::Cut { got },
             }))
         })
@@ -349,14 +353,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends one whole frame; if that fails, the file ends where it ended before.
     fn append(&mut self, frame: &[u8]) -> Result<(), Error> {
-        if let Err(error) = (&*self.file).write_all(frame) {
-            // A torn frame would be no harm to a reader, but a clean end is kinder; the first error is the one to tell.
-            let _ = self.file.set_len(self.written.physical_bytes);
-            return Err(Error::io("writing")(error));
-        }
-        self.written.physical_bytes += frame.len() as u64;
+        self.partial.append(frame)?;
+        self.written.physical_bytes = self.partial.len();
         Ok(())
     }
 

@@ -254,7 +254,7 @@ fn pack_file(
             .map_err(Failure::Reading)
             .and_then(|()| fill(&mut writer, &arriving, None, |bytes| bar.inc(bytes)))
             .and_then(|ending| {
-                check_whole(&writer, &file, &before, ending).map_err(Failure::Reading)
+                check_whole(&mut writer, &file, &before, ending).map_err(Failure::Reading)
             })
             .map_err(Problem::feeding(input, out))
     } else {
@@ -293,7 +293,7 @@ fn give_up(writer: Writer, args: &Pack, error: &Error) -> Result<(), Error> {
 
 /// Whether a file that ended by itself was whole: no half record, and not changed while it was read.
 fn check_whole(
-    writer: &Writer,
+    writer: &mut Writer,
     file: &File,
     before: &Metadata,
     ending: Ending,

@@ -14,8 +14,11 @@ pub struct Splitter {
     target: usize,
     /// Source offset of the first pending byte.
     start: SourceOffset,
-    /// Pending bytes that are whole records: what a flush writes.
+    /// Pending bytes that are whole records and go into the next frame: what a flush writes.
     whole: usize,
+    /// Pending bytes that were seen to be whole records, whichever frame they go into. Behind `whole` only while a frame that is
+    /// full waits to be written.
+    seen: usize,
 }
 
 impl Splitter {
@@ -27,6 +30,7 @@ impl Splitter {
             target,
             start,
             whole: 0,
+            seen: 0,
         }
     }
 
@@ -69,21 +73,38 @@ impl Splitter {
         }
     }
 
-    /// Source offset behind the last whole record seen (exclusive): what is pending from there on is half a record.
-    #[must_use]
-    pub fn whole_end(&self) -> SourceOffset {
-        SourceOffset::new(self.start.as_u64().saturating_add(self.whole as u64))
-    }
-
-    /// Pending bytes that are whole records.
+    /// Pending bytes that are whole records, as far as [`Self::cut`] has put them into the next frame.
     #[must_use]
     pub fn whole(&self) -> usize {
         self.whole
     }
 
+    /// Bytes at the start of `pending` that are whole records, those behind the next frame included: what is pending from there
+    /// on is half a record, or one that the format does not allow. `pending` as for [`Self::cut`].
+    pub fn whole_records(&mut self, pending: &[u8]) -> usize {
+        self.seen = self.seen.max(self.whole);
+        loop {
+            let rest = pending.get(self.seen..).unwrap_or_default();
+            let len = self
+                .header
+                .record_len(rest, self.start, self.seen, LengthRule::Marked);
+            match len {
+                Ok(Some(len)) if len <= rest.len() => self.seen += len,
+                _ => return self.seen,
+            }
+        }
+    }
+
+    /// Source offset of the pending byte with this number.
+    #[must_use]
+    pub fn offset(&self, pending: usize) -> SourceOffset {
+        SourceOffset::new(self.start.as_u64().saturating_add(pending as u64))
+    }
+
     /// Notes that the whole records so far are in a frame, and no longer pending.
     pub fn commit(&mut self) {
-        self.start = self.whole_end();
+        self.start = self.offset(self.whole);
+        self.seen = self.seen.saturating_sub(self.whole);
         self.whole = 0;
     }
 }
@@ -154,10 +175,39 @@ mod tests {
         let mut splitter = splitter(100);
         let pending = [record(10), record(10)[..20].to_vec()].concat();
         assert_eq!(splitter.cut(&pending), Ok(None));
-        assert_eq!(splitter.whole_end(), SourceOffset::new(50));
-        assert_eq!(splitter.whole(), 26);
+        assert_eq!(
+            (splitter.whole(), splitter.whole_records(&pending)),
+            (26, 26)
+        );
+        assert_eq!(splitter.offset(26), SourceOffset::new(50));
         splitter.commit();
-        assert_eq!(splitter.whole_end(), SourceOffset::new(50));
-        assert_eq!(splitter.whole(), 0);
+        assert_eq!(
+            (splitter.whole(), splitter.whole_records(&pending[26..])),
+            (0, 0)
+        );
+        assert_eq!(splitter.offset(0), SourceOffset::new(50));
+    }
+
+    #[test]
+    fn what_is_behind_a_full_frame_is_half_a_record_only_if_it_is() {
+        let mut splitter = splitter(60);
+        let mut pending = [record(10), record(10), record(30)].concat();
+        assert_eq!(splitter.cut(&pending), Ok(Some(52)));
+        assert_eq!(splitter.whole_records(&pending), 98);
+        pending.extend(&record(10)[..20]);
+        assert_eq!(splitter.whole_records(&pending), 98);
+        // The frame was not written yet, and is the same as before.
+        assert_eq!(splitter.cut(&pending), Ok(Some(52)));
+        splitter.commit();
+        pending.drain(..52);
+        assert_eq!(splitter.whole_records(&pending), 46);
+        assert_eq!(splitter.cut(&pending), Ok(Some(46)));
+        splitter.commit();
+        pending.drain(..46);
+        assert_eq!(
+            (splitter.cut(&pending), splitter.whole_records(&pending)),
+            (Ok(None), 0)
+        );
+        assert_eq!(splitter.offset(0), SourceOffset::new(24 + 98));
     }
 }

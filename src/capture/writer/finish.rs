@@ -4,14 +4,23 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
-use super::partial::is_name_of;
 use super::{Existing, Writer, Written};
 use crate::capture::error::Error;
 use crate::format::FaultKind;
 use crate::format::pcap::GLOBAL_HEADER_LEN;
+
+/// Which names the file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Named {
+    /// It is written.
+    Partial,
+    /// It is complete, and could not be rid of its partial name yet.
+    Both,
+    /// Only the folder may still have to be brought to the disk.
+    Final,
+}
 
 impl Writer {
     /// Flushes, brings the file to the disk and gives it its final name.
@@ -20,12 +29,14 @@ impl Writer {
     ///
     /// # Errors
     /// A source without a whole global header, or one that ends before what a leftover file holds; [`Error::PathChanged`];
-    /// [`Error::Exists`] when `out` has come to be meanwhile; IO. The partial file stays. IO may fail behind the rename, too:
-    /// then the next call does what is left.
+    /// [`Error::Exists`] when `out` has come to be meanwhile; IO. The partial file stays. IO may fail behind the final name,
+    /// too: nothing more can be written then, and the next call does what is left.
     pub fn finish(&mut self) -> Result<Written, Error> {
-        if !self.is_renamed {
+        if self.named == Named::Partial {
             self.complete()?;
-            self.is_renamed = true;
+        }
+        if self.named == Named::Both {
+            self.remove_partial_name()?;
         }
         let folder = match self.out.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -37,19 +48,25 @@ impl Writer {
         Ok(self.written)
     }
 
-    /// All of [`Self::finish`] up to the rename.
+    /// All of [`Self::finish`] up to the final name.
     fn complete(&mut self) -> Result<(), Error> {
+        // What could not be written before, a header among it.
+        self.flush()?;
+        if let Some(error) = &self.refused {
+            return Err(error.clone());
+        }
         let got = self.pending.len() as u64;
         if self.splitter.is_none() || self.leftover.is_some() && got < GLOBAL_HEADER_LEN {
             return Err(self.fault(FaultKind::NoHeader { got }).into());
         }
-        if let Some(leftover) = self.leftover.take() {
-            let appends = self.appends();
+        let appends = self.appends();
+        if let Some(leftover) = &self.leftover {
             leftover.end(&mut self.pending, appends)?;
+            self.leftover = None;
+            self.flush()?;
         }
-        self.flush()?;
         self.written.cut_bytes = self.pending.len() as u64;
-        self.file.sync_all().map_err(Error::io("syncing"))?;
+        self.partial.sync()?;
         self.check_path()?;
         self.rename()
     }
@@ -57,7 +74,7 @@ impl Writer {
     /// That the partial path still leads to the file that was written: who moved it away or put another in its place has other
     /// plans with it. Between this look and the rename nothing can be noticed.
     fn check_path(&self) -> Result<(), Error> {
-        if is_name_of(&self.partial, &self.file)? {
+        if self.partial.is_at(self.partial.path())? {
             Ok(())
         } else {
             Err(Error::PathChanged)
@@ -65,7 +82,7 @@ impl Writer {
     }
 
     /// Gives the partial file its final name, over another file only where that was asked for.
-    fn rename(&self) -> Result<(), Error> {
+    fn rename(&mut self) -> Result<(), Error> {
         let doing = Error::io("renaming to the final name");
         let flags = match self.options.existing {
             Existing::Replace => RenameFlags::empty(),
@@ -73,20 +90,42 @@ impl Writer {
                 RenameFlags::RENAME_NOREPLACE
             }
         };
-        match renameat2(AT_FDCWD, &self.partial, AT_FDCWD, &self.out, flags) {
+        let rename = renameat2(AT_FDCWD, self.partial.path(), AT_FDCWD, &self.out, flags);
+        self.named = match rename.map_err(io::Error::from) {
+            Ok(()) => Named::Final,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.named_already()?,
             // NFS and others know no flags. A link does not replace a file either.
-            Err(Errno::EINVAL | Errno::ENOSYS) if !flags.is_empty() => {
-                match std::fs::hard_link(&self.partial, &self.out) {
+            Err(error) if is_unknown(&error) && !flags.is_empty() => {
+                match std::fs::hard_link(self.partial.path(), &self.out) {
+                    Ok(()) => Named::Both,
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                        return Err(taken_meanwhile());
+                        self.named_already()?
                     }
-                    outcome => outcome.map_err(&doing)?,
+                    Err(error) => return Err(doing(error)),
                 }
-                std::fs::remove_file(&self.partial).map_err(doing)
             }
-            Err(Errno::EEXIST) => Err(taken_meanwhile()),
-            outcome => outcome.map_err(io::Error::from).map_err(doing),
+            Err(error) => return Err(doing(error)),
+        };
+        Ok(())
+    }
+
+    /// The final name is taken: by this file, if a link was made of which a file server's answer was lost.
+    fn named_already(&self) -> Result<Named, Error> {
+        if self.partial.is_at(&self.out)? {
+            Ok(Named::Both)
+        } else {
+            Err(taken_meanwhile())
         }
+    }
+
+    /// Leaves the file with its final name only. What has taken the partial one meanwhile stays.
+    fn remove_partial_name(&mut self) -> Result<(), Error> {
+        let partial = self.partial.path();
+        if self.partial.is_at(partial)? {
+            std::fs::remove_file(partial).map_err(Error::io("removing the partial file"))?;
+        }
+        self.named = Named::Final;
+        Ok(())
     }
 
     /// Finishes a source that was stopped: as [`Self::finish`], but what a leftover file holds beyond it stays.
@@ -99,13 +138,22 @@ impl Writer {
 
     /// Gives up: removes the partial file. For an input that is still there; a live one keeps what was written, and so does one
     /// that is gone on with.
-    pub fn abandon(self) -> Result<(), Error> {
-        if self.is_renamed {
-            return Ok(());
+    pub fn abandon(mut self) -> Result<(), Error> {
+        match self.named {
+            Named::Partial => {
+                self.check_path()?;
+                let partial = self.partial.path();
+                std::fs::remove_file(partial).map_err(Error::io("removing the partial file"))
+            }
+            Named::Both => self.remove_partial_name(),
+            Named::Final => Ok(()),
         }
-        self.check_path()?;
-        std::fs::remove_file(&self.partial).map_err(Error::io("removing the partial file"))
     }
+}
+
+/// Whether a call with flags is one that the file system does not know.
+fn is_unknown(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS))
 }
 
 fn taken_meanwhile() -> Error {

@@ -5,16 +5,22 @@ use std::sync::Arc;
 
 use super::Written;
 use crate::capture::error::Error;
+use crate::capture::read_at::read_part;
 use crate::capture::report::check_frame;
 use crate::capture::source::{Form, OnFault, Progress, Source};
 use crate::capture::{Engine, MAX_FRAME_SIZE};
 use crate::format::pcap::{GLOBAL_HEADER_LEN, GlobalHeader, RECORD_HEADER_LEN};
-use crate::format::{Fault, FaultKind, FileId};
+use crate::format::{Fault, FaultKind, FileId, FrameName, PhysicalOffset};
 
 /// [`GLOBAL_HEADER_LEN`], as the length of an array.
 const HEADER_LEN: usize = 24;
 /// Memory for decoded frames: one of the largest that are decoded, and what it takes on disk.
 const CACHE_SIZE: u64 = 3 * MAX_FRAME_SIZE;
+
+/// Physical bytes that the start of a header frame may take: as of one that is read (`zst/identity`).
+const HEADER_FRAME_MOST: u64 = 4096;
+/// Bytes that are looked at at once where there should be none.
+const PIECE: usize = 64 * 1024;
 
 /// The file up to its last good frame.
 pub(super) struct Leftover {
@@ -39,7 +45,8 @@ pub(super) enum PassedOver {
 }
 
 impl Leftover {
-    /// Walks what is in `file`; `None` when there is not even a global header, so that nothing is lost by starting anew.
+    /// Walks what is in `file`; `None` when there is not even a global header, nor anything else, so that nothing is lost by
+    /// starting anew.
     ///
     /// Frames at the end that do not decode are left out, as a torn one is: a machine that lost its power may have kept the
     /// length of a file and not its bytes.
@@ -55,6 +62,7 @@ impl Leftover {
         }
         let facts = source.facts();
         let Some(header) = facts.header else {
+            check_headless(file, facts.physical_len, facts.torn_bytes)?;
             return Ok(None);
         };
         let bytes = source.read(0, HEADER_LEN, OnFault::Fail)?;
@@ -145,29 +153,30 @@ impl Leftover {
         let outcome = loop {
             self.passed = Some(passed);
             if passed >= self.written.source_bytes {
-                break PassedOver::All;
+                break Ok(PassedOver::All);
             }
             let Some((index, span, frame)) = self.source.frame_at(passed) else {
-                return Err(Error::Shrank);
+                break Err(Error::Shrank);
             };
             let len = usize::try_from(span.src_len).unwrap_or(usize::MAX);
             let Some(same) = pending.get(done..).and_then(|rest| rest.get(..len)) else {
-                break PassedOver::Part;
+                break Ok(PassedOver::Part);
             };
             match frame {
                 Ok(bytes) if *bytes == *same => {}
-                Ok(_) => return Err(other_capture()),
+                Ok(_) => break Err(other_capture()),
                 Err(Error::Fault(fault)) if is_lost(&fault) => {
-                    self.end_before(usize::try_from(index).unwrap_or(usize::MAX))?;
-                    break PassedOver::UpToBadFrame;
+                    let at = usize::try_from(index).unwrap_or(usize::MAX);
+                    break self.end_before(at).map(|()| PassedOver::UpToBadFrame);
                 }
-                Err(error) => return Err(error),
+                Err(error) => break Err(error),
             }
             done += len;
             passed = span.src_end().as_u64();
         };
+        // Also before an error: behind one of the disk's the comparison goes on here.
         pending.drain(..done);
-        Ok(outcome)
+        outcome
     }
 
     /// Tells by the global header and the first record what the source is, and takes the header out of `pending`.
@@ -198,7 +207,7 @@ impl Leftover {
     ///
     /// # Errors
     /// [`Error::NotResumable`] when what is there goes on.
-    pub(super) fn end(self, pending: &mut Vec<u8>, appends: bool) -> Result<(), Error> {
+    pub(super) fn end(&self, pending: &mut Vec<u8>, appends: bool) -> Result<(), Error> {
         if self.passed.is_some() || !appends && self.written.frames > 0 {
             return Err(Error::NotResumable(
                 "the input ends before what the partial file holds",
@@ -220,6 +229,43 @@ fn is_lost(fault: &Fault) -> bool {
         fault.kind,
         FaultKind::Undecodable { .. } | FaultKind::Changed { .. }
     )
+}
+
+/// That a file of `len` bytes without a header frame, the last `torn` of which are no whole frame, holds nothing. A writer
+/// leaves the start of its marker or header frame, and a loss of power zeros in their place. Other bytes behind those are
+/// another's file, or what is left of a capture that has lost its first block.
+///
+/// # Errors
+/// Their fault; IO.
+fn check_headless(file: &File, len: u64, torn: u64) -> Result<(), Error> {
+    let end = len.saturating_sub(torn);
+    let mut piece = vec![0; PIECE];
+    let bytes = read_part(file, &mut piece, end).map_err(Error::io("reading"))?;
+    let is_zeros = bytes.first() == Some(&0);
+    let mut at = end;
+    if !is_zeros {
+        at = at.saturating_add(HEADER_FRAME_MOST);
+    }
+    loop {
+        let bytes = read_part(file, &mut piece, at).map_err(Error::io("reading"))?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if bytes.iter().any(|byte| *byte != 0) {
+            break;
+        }
+        at = at.saturating_add(bytes.len() as u64);
+    }
+    let (frame, kind) = match end {
+        0 => (FrameName::Marker, FaultKind::NotMarked),
+        _ if is_zeros => (FrameName::Header, FaultKind::NotAFrame { got: [0; 4] }),
+        _ => {
+            let most = HEADER_FRAME_MOST;
+            (FrameName::Header, FaultKind::Padded { got: torn, most })
+        }
+    };
+    let at = PhysicalOffset::new(end);
+    Err(Fault { kind, frame, at }.into())
 }
 
 enum Begun {

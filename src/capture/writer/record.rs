@@ -31,9 +31,10 @@ impl Writer {
     /// Writes one packet: `record` and its captured bytes, as many as it says.
     ///
     /// # Errors
-    /// A length that the format or the header does not allow, or no header yet: nothing was written then. IO.
+    /// A length that the format or the header does not allow, or no header yet: nothing was taken then. IO: as of
+    /// [`Self::write`], the packet was taken.
     pub fn add(&mut self, record: &Record, captured: &[u8]) -> Result<(), Error> {
-        let Some(splitter) = &self.splitter else {
+        let Some(splitter) = &mut self.splitter else {
             return Err(self.fault(FaultKind::NoHeader { got: 0 }).into());
         };
         let header = *splitter.header();
@@ -42,8 +43,10 @@ impl Writer {
         // Version 2.3 tells the lengths apart by which is larger.
         let is_told = header.record(&bytes).incl_len == record.incl_len;
         if record.incl_len > limit || record.incl_len as usize != captured.len() || !is_told {
+            let whole = splitter.whole_records(&self.pending);
+            let at = splitter.offset(whole);
             return Err(self.record_fault(RecordFault {
-                at: splitter.whole_end(),
+                at,
                 kind: RecordFaultKind::InclLen {
                     got: record.incl_len,
                     limit,
