@@ -198,7 +198,8 @@ pub unsafe extern "C" fn pcapzst_writer_header(
 /// PCAPZST_E_INVALID before there is a header, and behind half a record that pcapzst_writer_write took. PCAPZST_E_LIMIT for more
 /// captured bytes than the header's snaplen, or 262144; PCAPZST_E_RANGE for a time that a pcap record cannot hold (2106 and
 /// later). Nothing is taken then. Behind PCAPZST_E_IO or _ZSTD the packet is kept, and written by the next call that can: it is not
-/// to be added again. Behind PCAPZST_E_NOMEM it is if source_size and pending_size together have grown.
+/// to be added again. Behind PCAPZST_E_NOMEM, and with 128 MiB pending, it is if source_size and pending_size together have
+/// grown.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcapzst_writer_add(
     writer: *mut pcapzst_writer,

@@ -28,6 +28,9 @@ pub const FRAME_TARGET: usize = 262_144;
 /// Default compression level (format document, section 9).
 pub const LEVEL: i32 = 2;
 
+/// Source bytes that may wait for a disk that takes nothing: two of the largest frames.
+pub const PENDING_MOST: u64 = 2 * super::MAX_FRAME_SIZE;
+
 /// How to write.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -184,6 +187,7 @@ impl Writer {
     /// # Errors
     /// A source that is no pcap, a record that the format does not allow: no more is taken then. IO, and others of a frame that
     /// cannot be made or written now: the file ends with the last frame, and what was taken is written by the next call that can.
+    /// Nothing is taken while more than [`PENDING_MOST`] bytes wait and cannot be written.
     pub fn write(&mut self, source: &[u8]) -> Result<(), Error> {
         self.write_parts([source])
     }
@@ -193,6 +197,9 @@ impl Writer {
         self.check_open()?;
         if let Some(error) = &self.refused {
             return Err(error.clone());
+        }
+        if self.pending_bytes() > PENDING_MOST {
+            self.write_full_frames()?;
         }
         let len = parts.iter().map(|part| part.len()).sum();
         self.pending
