@@ -116,13 +116,9 @@ impl Zst {
             Advance::More => Reach::part(survey.walk().position().as_u64(), physical_len),
             Advance::Done(_) | Advance::Replaced => Reach::all(physical_len),
         };
-        let may_grow =
-            progress == Progress::Partial || matches!(ending, Advance::Done(Ending::Torn));
         self.conclude(survey, physical_len, ending);
-        if may_grow && survey.is_head_short() {
-            survey.has_other_head(&*self.file)?;
-        }
-        self.remember_head(survey);
+        survey.remember_head(&*self.file)?;
+        self.publish_head(survey);
         self.look_for_split_record(engine)?;
         Ok(reach)
     }
@@ -237,7 +233,7 @@ impl Zst {
 
     /// Tells readers how the file starts by which they know frames of the table for this capture's. Not while it is walked anew:
     /// the old table's belong to the start that there was.
-    fn remember_head(&self, survey: &Survey) {
+    fn publish_head(&self, survey: &Survey) {
         let mut view = write(&self.view);
         if !view.is_begun_anew() {
             view.head = survey.head();

@@ -17,7 +17,7 @@ use crate::capture::error::Error;
 use crate::capture::index::{FRAMES_LEAST, Kept};
 use crate::capture::source::{Known, Progress, State};
 use crate::capture::stamp::Stamp;
-use crate::capture::survey::{FIRST_WINDOW, Head, Survey};
+use crate::capture::survey::{FIRST_WINDOW, Survey};
 use crate::capture::sync::{lock, read, write};
 use crate::capture::view::{Header, Place};
 use crate::format::FrameName;
@@ -113,24 +113,22 @@ impl Zst {
             if !is_worth_it {
                 return;
             }
-            let (bytes, end) = (header.bytes, header.end);
-            (view.table.clone(), bytes, end, view.file_id)
+            // All of it was walked, and so all of its first bytes.
+            let Some(head) = view.head else {
+                return;
+            };
+            Kept {
+                stamp: *stamp,
+                file_id: view.file_id,
+                header: header.bytes,
+                header_end: header.end,
+                head,
+                table: view.table.clone(),
+            }
         };
-        let Ok(head) = Head::read(&*self.file) else {
-            return;
-        };
-        if self.stamp() != Some(*stamp) {
-            return;
+        if self.stamp() == Some(*stamp) {
+            index.keep(&kept);
         }
-        let (table, header, header_end, file_id) = kept;
-        index.keep(&Kept {
-            stamp: *stamp,
-            file_id,
-            header,
-            header_end,
-            head,
-            table,
-        });
     }
 
     /// Walks the file whose table was kept by another mount, as the frame at `place` was not there or did not decode;

@@ -23,7 +23,7 @@ impl Zst {
         self.check_known(engine, &place)?;
         let name = FrameName::Data(place.index);
         let decoded = engine.decoder.decode_alone(&*self.file, span, name, out);
-        let outcome = decoded.and_then(|()| self.check_head(&place));
+        let outcome = self.judge(&place, decoded);
         if let Err(Error::Fault(fault)) = &outcome
             && !fault.kind.is_changed()
         {
