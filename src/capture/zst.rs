@@ -250,7 +250,7 @@ impl Zst {
 
     /// Forgets which frames did not decode: the name has become final, and each is tried once more.
     pub(super) fn rename_seen(&self) {
-        write(&self.view).bad_frames.forget_from(0);
+        write(&self.view).bad_frames.forget_decoded();
     }
 
     pub(super) fn state(&self, progress: Progress) -> State {
