@@ -107,6 +107,12 @@ impl Follower {
         }
     }
 
+    /// Has `bytes`, which were taken last, come again with the next call.
+    pub(super) fn put_back(&mut self, bytes: &Bytes) {
+        // They were added when they were taken.
+        self.at = self.at.saturating_sub(bytes.len() as u64);
+    }
+
     /// What there is from `self.at` on, one frame or step of it; `None` if there is nothing now.
     fn take(&self) -> Result<Option<Bytes>, Error> {
         let at = self.at;
