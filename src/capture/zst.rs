@@ -240,10 +240,16 @@ impl Zst {
         }
     }
 
+    /// The file walked to its end once more, as one under its final name of which nothing is known.
+    fn walked_aside(&self, engine: &Engine) -> Result<Self, Error> {
+        let aside = Self::new(engine, Arc::clone(&self.file), Known::default());
+        while aside.refresh_step(engine, Progress::Final)?.is_part() {}
+        Ok(aside)
+    }
+
     /// Whether a new walk finds the same capture in the same frames.
     pub(super) fn is_as_walked(&self, engine: &Engine) -> Result<bool, Error> {
-        let again = Self::new(engine, Arc::clone(&self.file), Known::default());
-        while again.refresh_step(engine, Progress::Final)?.is_part() {}
+        let again = self.walked_aside(engine)?;
         let (before, now) = (read(&self.view), read(&again.view));
         Ok(before.is_same_capture(&now))
     }

@@ -5,7 +5,6 @@
 //! table is wrong, so the file is walked before anything is called damaged.
 
 use std::mem;
-use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
@@ -15,7 +14,7 @@ use super::limit::check_limit;
 use crate::capture::Engine;
 use crate::capture::error::Error;
 use crate::capture::index::{FRAMES_LEAST, Kept};
-use crate::capture::source::{Known, Progress, State};
+use crate::capture::source::{Progress, State};
 use crate::capture::stamp::Stamp;
 use crate::capture::survey::{FIRST_WINDOW, Survey};
 use crate::capture::sync::{lock, read, write};
@@ -153,8 +152,7 @@ impl Zst {
         }
         let is_settled = stamp.is_settled(SystemTime::now());
         // Aside: until the walk has reached the end, others read by the kept table.
-        let walked = Self::new(engine, Arc::clone(&self.file), Known::default());
-        while walked.refresh_step(engine, Progress::Final)?.is_part() {}
+        let walked = self.walked_aside(engine)?;
         if !is_still()? {
             return Ok(false);
         }

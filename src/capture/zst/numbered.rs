@@ -24,9 +24,7 @@ impl Zst {
         let name = FrameName::Data(place.index);
         let decoded = engine.decoder.decode_alone(&*self.file, span, name, out);
         let outcome = self.judge(&place, decoded);
-        if let Err(Error::Fault(fault)) = &outcome
-            && !fault.kind.is_changed()
-        {
+        if let Err(Error::Fault(fault)) = &outcome {
             self.note_bad_frame(&place, fault);
         }
         outcome
