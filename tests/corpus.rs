@@ -20,7 +20,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::Rng;
-use common::frames::{Block, Handmade, MARKER, skippable, zstd_frame, zstd_frame_without};
+use common::frames::{Block, Handmade, MARKER, Marked, skippable, zstd_frame, zstd_frame_without};
 use common::pcap::{Magic, Pcap};
 use entry::Entry;
 
@@ -66,7 +66,7 @@ fn walks() -> Seeds {
 }
 
 fn growths() -> Seeds {
-    odd(&[
+    let mut seeds = odd(&[
         "one-record-a-frame",
         "skippable-frames",
         "empty-frames",
@@ -80,7 +80,16 @@ fn growths() -> Seeds {
         "bad-checksum-middle",
         "skippable-past-the-end",
         "stray-7",
-    ])
+    ]);
+    // Nine blocks: more than the target's reader decodes. What is behind it can be read.
+    let mut over = Marked::new(Pcap::new(Magic::LeUs).header());
+    let len = (1 << 20) + 1;
+    over.frame(&Handmade::rle(0, len).build(), &vec![0; len]);
+    let mut last = Pcap::new(Magic::LeUs);
+    last.push(1_700_000_000, 7, 60, b"behind it");
+    over.data(&last.bytes[24..]);
+    seeds.insert("frame-over-the-limit".to_owned(), over.physical);
+    seeds
 }
 
 fn memories() -> Seeds {

@@ -12,10 +12,10 @@ mod common;
 use std::sync::Arc;
 
 use common::Rng;
-use common::frames::Marked;
+use common::frames::{Block, Handmade, Marked};
 use common::pcap::{Magic, Pcap};
 use pcapzst::capture::report::verify;
-use pcapzst::capture::{Engine, Error, Form, OnFault, Progress, Source};
+use pcapzst::capture::{Engine, Error, Form, OnFault, Progress, Source, State};
 use proptest::prelude::*;
 
 fn open(bytes: Vec<u8>, form: Form, progress: Progress) -> Source {
@@ -38,6 +38,32 @@ fn read_against(source: &Source, truth: &[u8], piece: usize) -> Result<u64, Erro
         let wanted = truth.get(start..start + bytes.len());
         assert_eq!(wanted, Some(&bytes[..]), "a wrong byte behind {at}");
         at += bytes.len() as u64;
+    }
+}
+
+#[test]
+fn a_frame_that_its_headers_refuse_is_known_behind_the_rename_as_before_it() {
+    let over = Handmade::rle(0, (4 << 20) + 1);
+    let padded = Handmade {
+        blocks: vec![Block::Raw(vec![0]); 25_000],
+        ..Handmade::raw(&vec![0; 25_000])
+    };
+    for refused in [over, padded] {
+        let pcap = Pcap::random(Magic::LeNs, 20, 9);
+        let mut marked = Marked::pack(&pcap, 4000);
+        marked.append(&refused.build());
+        let partial = open(marked.physical.clone(), Form::Zst, Progress::Partial);
+        let fault = partial.facts().error;
+        let kind = fault.as_ref().map(|fault| fault.kind.clone());
+        assert!(kind.is_some_and(|kind| kind.is_limit()), "{fault:?}");
+        partial.rename_seen();
+        for _ in 0..2 {
+            let facts = partial.facts();
+            assert_eq!((facts.state, facts.error), (State::Damaged, fault.clone()));
+            partial.refresh().unwrap();
+        }
+        let complete = open(marked.physical, Form::Zst, Progress::Final);
+        assert_eq!(complete.facts().error, fault);
     }
 }
 

@@ -44,6 +44,12 @@ impl BadFrames {
         }
     }
 
+    /// Forgets what decoding found: each is tried once more. What headers say of a frame is told by the walk alone, which does
+    /// not come by it again.
+    pub(super) fn forget_decoded(&mut self) {
+        self.by_frame.retain(|_, fault| fault.kind.is_limit());
+    }
+
     /// Forgets the frames from number `index` on: they are walked again.
     pub(super) fn forget_from(&mut self, index: u64) {
         self.by_frame.split_off(&index);

@@ -75,11 +75,22 @@ impl Follower {
     pub fn take_next(&mut self) -> Result<Next, Error> {
         let mut is_all_walked = false;
         loop {
-            let taken = self.take()?;
+            let (taken, changed) = match self.take() {
+                // What is there in place of the frame: a look tells.
+                Err(Error::Fault(fault)) if fault.kind.is_changed() => (None, Some(fault)),
+                outcome => (outcome?, None),
+            };
             if taken.is_none() && is_all_walked {
                 // Renamed, and all of it taken that a partial file shows: it is looked at once more, as a final one.
                 if !self.live.begin_draining() {
-                    return self.ending();
+                    let ending = self.ending()?;
+                    return match changed {
+                        // Neither another capture nor a restarted writer's: the frame is broken.
+                        Some(fault) if self.is_final() && !matches!(ending, Next::Replaced) => {
+                            Err(fault.into())
+                        }
+                        _ => Ok(ending),
+                    };
                 }
             }
             is_all_walked = self.live.look()?;
@@ -94,6 +105,12 @@ impl Follower {
                 }
             }
         }
+    }
+
+    /// Has `bytes`, which were taken last, come again with the next call.
+    pub(super) fn put_back(&mut self, bytes: &Bytes) {
+        // They were added when they were taken.
+        self.at = self.at.saturating_sub(bytes.len() as u64);
     }
 
     /// What there is from `self.at` on, one frame or step of it; `None` if there is nothing now.
@@ -124,9 +141,6 @@ impl Follower {
             Ok(frame) => frame,
             // The writer is cutting it back.
             Err(Error::CutOff | Error::Shrank) => return Ok(None),
-            Err(Error::Fault(fault)) if fault.kind.is_changed() && !self.is_final() => {
-                return Ok(None);
-            }
             Err(error) => return Err(error),
         };
         let mut end = span.src_end().as_u64();

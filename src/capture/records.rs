@@ -47,11 +47,14 @@ impl Records {
         }
     }
 
-    /// The next packet. Errors as [`Follower::take_next`].
+    /// The next packet. Errors as [`Follower::take_next`], and [`Error::NoMemory`], behind which the same packet comes.
     pub fn take_next(&mut self) -> Result<NextPacket<'_>, Error> {
         if self.at >= self.frame.len() {
             match self.follower.take_next()? {
-                Next::Bytes(bytes) => self.keep(&bytes)?,
+                Next::Bytes(bytes) => self.keep(&bytes).inspect_err(|_| {
+                    // Without room none of its packets was given: it comes again.
+                    self.follower.put_back(&bytes);
+                })?,
                 ending => return Ok(NextPacket::Ending(ending)),
             }
         }

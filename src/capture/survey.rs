@@ -4,6 +4,8 @@
 //! and a block's body only as far as a small window reaches into it. How they reach the disk is decided
 //! by the [`Route`].
 
+use std::mem;
+
 use super::error::Error;
 use super::read_at::{ReadAt, read_part};
 use super::route::Route;
@@ -21,6 +23,8 @@ const WINDOW: usize = 512;
 pub(super) struct Survey {
     walk: Walk,
     head: Option<Head>,
+    /// The first bytes of the file, where this look has read them.
+    first: Vec<u8>,
     window_at: PhysicalOffset,
     window: Vec<u8>,
     route: Route,
@@ -34,18 +38,12 @@ pub(super) struct Head {
 }
 
 impl Head {
-    fn of(bytes: &[u8]) -> Self {
+    /// Of these bytes.
+    pub(super) fn of(bytes: &[u8]) -> Self {
         Self {
             len: bytes.len(),
             crc32: crc32fast::hash(bytes),
         }
-    }
-
-    /// How `file`, all of which was walked, starts. Blocks on one small read.
-    pub(super) fn read(file: &dyn ReadAt) -> Result<Self, Error> {
-        let mut bytes = [0; FIRST_WINDOW];
-        let there = read_part(file, &mut bytes, 0).map_err(Error::io("reading"))?;
-        Ok(Self::of(there))
     }
 
     /// Length and checksum, to be kept.
@@ -93,9 +91,18 @@ impl Survey {
         Ok(is_other)
     }
 
-    /// Whether more of the first bytes was walked than is remembered.
-    pub(super) fn is_head_short(&self) -> bool {
-        self.head.map_or(0, |head| head.len) < self.head_len()
+    /// Remembers the first bytes as far as they are walked by now: those that the walk itself has read, so that what is
+    /// written over them meanwhile is not taken for them. Blocks on one small read where more was walked than was remembered.
+    pub(super) fn remember_head(&mut self, file: &dyn ReadAt) -> Result<(), Error> {
+        let first = mem::take(&mut self.first);
+        match (self.head, first.get(..self.head_len())) {
+            (None, Some(walked)) if !walked.is_empty() => self.head = Some(Head::of(walked)),
+            (head, _) if head.map_or(0, |head| head.len) < self.head_len() => {
+                self.has_other_head(file)?;
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     fn head_len(&self) -> usize {
@@ -161,6 +168,7 @@ impl Survey {
 
     /// Forgets the bytes read: the file may have changed since.
     pub(super) fn forget_window(&mut self) {
+        self.first = Vec::new();
         self.window.clear();
         self.walk.forget_frame();
     }
@@ -213,6 +221,9 @@ impl Survey {
         if got < len {
             // The file shrank between its length and this read; the next look starts from its new length.
             return Err(Error::Shrank);
+        }
+        if at == PhysicalOffset::ZERO {
+            self.first.clone_from(&self.window);
         }
         Ok(())
     }

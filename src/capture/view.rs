@@ -17,7 +17,7 @@ pub(super) struct View {
     pub(super) table: Table,
     pub(super) header: Option<Header>,
     pub(super) file_id: FileId,
-    /// How the file starts, once frames of one that grows were walked.
+    /// How the file starts, as far as it was walked.
     pub(super) head: Option<Head>,
     /// Length of the file at the last look.
     pub(super) physical_len: u64,
@@ -48,6 +48,8 @@ struct Anew {
     generation: u64,
     /// Frames taken over from the table before: what is known of them stays.
     kept: u64,
+    /// The walk began with the first byte of the file.
+    is_whole: bool,
     bad_frames: BadFrames,
 }
 
@@ -198,9 +200,14 @@ impl View {
                 .is_some_and(|fault| fault.frame == FrameName::Header)
     }
 
-    /// Whether every byte on disk is a whole frame, the header frame among them.
+    /// Whether every byte on disk is a whole frame, the header frame among them: that of this capture, and not one that was there
+    /// before the file was cut back to less.
     fn is_drained(&self) -> bool {
-        matches!(self.ending, Ending::Boundary) && self.header.is_some() && self.unmapped == 0
+        let has_header = |header: &Header| header.end.as_u64() <= self.physical_len;
+        matches!(self.ending, Ending::Boundary)
+            && self.unmapped == 0
+            && self.is_vouched
+            && self.header.as_ref().is_some_and(has_header)
     }
 
     /// The table of a walk that begins anew: the frames that end within the first `boundary` bytes on disk; and where the last
@@ -217,11 +224,18 @@ impl View {
         }
     }
 
-    /// Starts a walk anew, which fills `table` aside, under the number `generation`. What is shown stays.
-    pub(super) fn begin_anew(&mut self, table: Table, generation: u64) {
+    /// Starts a walk anew, which fills `table` aside, under the number `generation`; `boundary` is where it starts, `None` for
+    /// the start of the file. What is shown stays.
+    pub(super) fn begin_anew(
+        &mut self,
+        table: Table,
+        boundary: Option<PhysicalOffset>,
+        generation: u64,
+    ) {
         self.published = self.published();
         self.anew = Some(Anew {
             kept: table.len() as u64,
+            is_whole: boundary.is_none(),
             table,
             generation,
             bad_frames: BadFrames::default(),
@@ -229,10 +243,10 @@ impl View {
     }
 
     /// Takes the table that was filled aside, if there is one: its walk has reached the end of the file. Frames where they were
-    /// keep their numbers, in the cache too.
+    /// keep their numbers, in the cache too; unless all of the file was walked anew, since other bytes may lie there now.
     pub(super) fn finish_anew(&mut self) {
         if let Some(anew) = self.anew.take() {
-            if self.table != anew.table {
+            if anew.is_whole || self.table != anew.table {
                 self.table = anew.table;
                 self.generation = anew.generation;
             }

@@ -116,13 +116,9 @@ impl Zst {
             Advance::More => Reach::part(survey.walk().position().as_u64(), physical_len),
             Advance::Done(_) | Advance::Replaced => Reach::all(physical_len),
         };
-        let may_grow =
-            progress == Progress::Partial || matches!(ending, Advance::Done(Ending::Torn));
         self.conclude(survey, physical_len, ending);
-        if may_grow && survey.is_head_short() {
-            survey.has_other_head(&*self.file)?;
-        }
-        self.remember_head(survey);
+        survey.remember_head(&*self.file)?;
+        self.publish_head(survey);
         self.look_for_split_record(engine)?;
         Ok(reach)
     }
@@ -237,24 +233,30 @@ impl Zst {
 
     /// Tells readers how the file starts by which they know frames of the table for this capture's. Not while it is walked anew:
     /// the old table's belong to the start that there was.
-    fn remember_head(&self, survey: &Survey) {
+    fn publish_head(&self, survey: &Survey) {
         let mut view = write(&self.view);
         if !view.is_begun_anew() {
             view.head = survey.head();
         }
     }
 
+    /// The file walked to its end once more, as one under its final name of which nothing is known.
+    fn walked_aside(&self, engine: &Engine) -> Result<Self, Error> {
+        let aside = Self::new(engine, Arc::clone(&self.file), Known::default());
+        while aside.refresh_step(engine, Progress::Final)?.is_part() {}
+        Ok(aside)
+    }
+
     /// Whether a new walk finds the same capture in the same frames.
     pub(super) fn is_as_walked(&self, engine: &Engine) -> Result<bool, Error> {
-        let again = Self::new(engine, Arc::clone(&self.file), Known::default());
-        while again.refresh_step(engine, Progress::Final)?.is_part() {}
+        let again = self.walked_aside(engine)?;
         let (before, now) = (read(&self.view), read(&again.view));
         Ok(before.is_same_capture(&now))
     }
 
     /// Forgets which frames did not decode: the name has become final, and each is tried once more.
     pub(super) fn rename_seen(&self) {
-        write(&self.view).bad_frames.forget_from(0);
+        write(&self.view).bad_frames.forget_decoded();
     }
 
     pub(super) fn state(&self, progress: Progress) -> State {

@@ -171,6 +171,12 @@ impl FaultKind {
     pub fn is_changed(&self) -> bool {
         matches!(self, Self::Changed { .. })
     }
+
+    /// Whether the frame's headers alone say that it is none to decode: it is over a limit, and stays so.
+    #[must_use]
+    pub fn is_limit(&self) -> bool {
+        matches!(self, Self::OverLimit { .. } | Self::Padded { .. })
+    }
 }
 
 impl fmt::Display for FaultKind {

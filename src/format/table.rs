@@ -92,8 +92,10 @@ impl Table {
     /// As [`Self::new`], with room for the first `frames`, as far as that is not much.
     #[must_use]
     pub fn with_room(start: SourceOffset, frames: usize) -> Self {
+        let first = Vec::with_capacity(frames.min(CHUNK));
         Self {
-            chunks: vec![Vec::with_capacity(frames.min(CHUNK))],
+            // None that would stay empty.
+            chunks: if frames == 0 { Vec::new() } else { vec![first] },
             end: start,
         }
     }
@@ -110,7 +112,7 @@ impl Table {
     /// Whether no frame is held.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
+        self.len() == 0
     }
 
     /// Source offset behind the last frame (exclusive).
@@ -242,6 +244,16 @@ mod tests {
         assert_eq!(table.end(), SourceOffset::new(start));
         assert_eq!(table.find(table.end()), None);
         assert_eq!(table.find(SourceOffset::new(23)), None);
+    }
+
+    #[test]
+    fn a_table_with_room_for_none_is_an_empty_one() {
+        let start = SourceOffset::new(24);
+        let (empty, with_room) = (Table::new(start), Table::with_room(start, 0));
+        assert_eq!(empty, with_room);
+        assert!(empty.is_empty() && with_room.is_empty());
+        assert!(Table::with_room(start, 9).is_empty());
+        assert!(!table_of(&[3]).is_empty());
     }
 
     #[test]

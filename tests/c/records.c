@@ -8,6 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* First bytes of a file by which it is known: docs/C_LIBRARY.md. */
+enum { CHECKED_START = 4096 };
+
 static void packets_come_as_they_were_added(int is_nanoseconds) {
     sample made = make_sample(60, is_nanoseconds, 7);
     path_name path = at("added.pcap.zst");
@@ -209,18 +212,38 @@ static void a_frame_that_another_took_the_place_of_is_not_sent_on(const sample *
     write_capture(path, made);
     stored = read_file(path);
     OK(pcapzst_open(path.text, NULL, &reader, NULL));
-    frame = frame_of(reader, 1);
+    frame = frame_of(reader, 2);
+    CHECK(frame.physical_offset > CHECKED_START);
     /* The file becomes shorter, within the frame. */
     CHECK(truncate(path.text, (off_t)(frame.physical_offset + frame.physical_size / 2)) == 0);
-    GIVES(PCAPZST_E_CHANGED, pcapzst_read_stored(reader, 1, dst, sizeof dst));
-    GIVES(PCAPZST_E_CHANGED, pcapzst_decode_frame(reader, 1, dst, sizeof dst));
-    OK(pcapzst_decode_frame(reader, 0, dst, sizeof dst));
+    GIVES(PCAPZST_E_CHANGED, pcapzst_read_stored(reader, 2, dst, sizeof dst));
+    GIVES(PCAPZST_E_CHANGED, pcapzst_decode_frame(reader, 2, dst, sizeof dst));
+    OK(pcapzst_decode_frame(reader, 1, dst, sizeof dst));
+    OK(pcapzst_read_stored(reader, 0, dst, sizeof dst));
     /* Zeros where its header was. */
     memset(stored.data + frame.physical_offset, 0, 16);
     write_file(path, stored.data, stored.size);
-    GIVES(PCAPZST_E_CHANGED, pcapzst_read_stored(reader, 1, dst, sizeof dst));
+    GIVES(PCAPZST_E_CHANGED, pcapzst_read_stored(reader, 2, dst, sizeof dst));
     pcapzst_close(reader);
     free(stored.data);
+}
+
+/* What is left does not tell whether it is the same capture, before it is walked. */
+static void a_file_cut_back_to_less_than_its_checked_start_is_read_behind_a_look(const sample *made) {
+    path_name path = at("short.pcap.zst");
+    pcapzst_reader *reader = NULL;
+    pcapzst_state state = PCAPZST_COMPLETE;
+    uint8_t dst[16384];
+    write_capture(path, made);
+    OK(pcapzst_open(path.text, NULL, &reader, NULL));
+    CHECK(frame_of(reader, 1).physical_offset < CHECKED_START - 1);
+    CHECK(truncate(path.text, CHECKED_START - 1) == 0);
+    GIVES(PCAPZST_E_CHANGED, pcapzst_decode_frame(reader, 0, dst, sizeof dst));
+    OK(pcapzst_refresh(reader, &state));
+    CHECK(state == PCAPZST_DRAINING && pcapzst_frame_count(reader) == 1);
+    OK(pcapzst_decode_frame(reader, 0, dst, sizeof dst));
+    CHECK(memcmp(dst, made->source.data + GLOBAL_HEADER, (size_t)frame_of(reader, 0).source_size) == 0);
+    pcapzst_close(reader);
 }
 
 typedef struct {
@@ -325,6 +348,7 @@ void test_following(void) {
     a_torn_tail_under_the_final_name_drains(&made);
     another_capture_written_over_the_file_is_told(&made);
     a_frame_that_another_took_the_place_of_is_not_sent_on(&made);
+    a_file_cut_back_to_less_than_its_checked_start_is_read_behind_a_look(&made);
     waiting_ends_with_a_write(&made);
     four_followers_get_what_a_writer_adds_meanwhile();
     free_sample(&made);

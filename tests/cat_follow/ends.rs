@@ -152,8 +152,12 @@ fn another_capture_written_over_it_ends_it_with_5_and_old_bytes_only() {
 
 /// A capture whose frames, in whatever form, lie where those of one with another seed lie.
 fn alike(seed: u32) -> (Vec<u8>, Vec<u8>) {
+    alike_of(seed, 150)
+}
+
+fn alike_of(seed: u32, records: usize) -> (Vec<u8>, Vec<u8>) {
     let mut pcap = Pcap::new(Magic::LeUs);
-    for number in 0..150 {
+    for number in 0..records {
         let data = filler(u64::from(seed), number * 30_000..(number + 1) * 30_000);
         pcap.push(1_700_000_000 + seed, 0, 30_000, &data);
     }
@@ -168,9 +172,13 @@ fn alike(seed: u32) -> (Vec<u8>, Vec<u8>) {
 #[test]
 fn a_slow_reader_gets_nothing_of_a_capture_that_lies_where_the_old_one_lay() {
     let ((old_raw, old_zst), (new_raw, new_zst)) = (alike(1), alike(2));
+    let (fewer, more) = (alike_of(2, 100).1, alike_of(2, 200).1);
     for (name, old, new) in [
         ("x.pcap.zst.partial", &old_zst, &new_zst),
         ("x.pcap.partial", &old_raw, &new_raw),
+        ("x.pcap.zst", &old_zst, &fewer),
+        ("x.pcap.zst", &old_zst, &new_zst),
+        ("x.pcap.zst", &old_zst, &more),
     ] {
         let folder = scratch();
         let partial = folder.path().join(name);

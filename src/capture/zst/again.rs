@@ -18,7 +18,7 @@ impl Zst {
             Some(boundary) => survey.rewind(boundary, table.end(), table.len() as u64),
             None => *survey = Survey::default(),
         }
-        write(&self.view).begin_anew(table, engine.next_generation());
+        write(&self.view).begin_anew(table, boundary, engine.next_generation());
     }
 
     /// Walks the frame at `place`, which did not decode, and all behind it again; whether that was worth trying: the file

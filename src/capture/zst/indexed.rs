@@ -5,7 +5,6 @@
 //! table is wrong, so the file is walked before anything is called damaged.
 
 use std::mem;
-use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
@@ -15,9 +14,9 @@ use super::limit::check_limit;
 use crate::capture::Engine;
 use crate::capture::error::Error;
 use crate::capture::index::{FRAMES_LEAST, Kept};
-use crate::capture::source::{Known, Progress, State};
+use crate::capture::source::{Progress, State};
 use crate::capture::stamp::Stamp;
-use crate::capture::survey::{FIRST_WINDOW, Head, Survey};
+use crate::capture::survey::{FIRST_WINDOW, Survey};
 use crate::capture::sync::{lock, read, write};
 use crate::capture::view::{Header, Place};
 use crate::format::FrameName;
@@ -113,24 +112,22 @@ impl Zst {
             if !is_worth_it {
                 return;
             }
-            let (bytes, end) = (header.bytes, header.end);
-            (view.table.clone(), bytes, end, view.file_id)
+            // All of it was walked, and so all of its first bytes.
+            let Some(head) = view.head else {
+                return;
+            };
+            Kept {
+                stamp: *stamp,
+                file_id: view.file_id,
+                header: header.bytes,
+                header_end: header.end,
+                head,
+                table: view.table.clone(),
+            }
         };
-        let Ok(head) = Head::read(&*self.file) else {
-            return;
-        };
-        if self.stamp() != Some(*stamp) {
-            return;
+        if self.stamp() == Some(*stamp) {
+            index.keep(&kept);
         }
-        let (table, header, header_end, file_id) = kept;
-        index.keep(&Kept {
-            stamp: *stamp,
-            file_id,
-            header,
-            header_end,
-            head,
-            table,
-        });
     }
 
     /// Walks the file whose table was kept by another mount, as the frame at `place` was not there or did not decode;
@@ -155,8 +152,7 @@ impl Zst {
         }
         let is_settled = stamp.is_settled(SystemTime::now());
         // Aside: until the walk has reached the end, others read by the kept table.
-        let walked = Self::new(engine, Arc::clone(&self.file), Known::default());
-        while walked.refresh_step(engine, Progress::Final)?.is_part() {}
+        let walked = self.walked_aside(engine)?;
         if !is_still()? {
             return Ok(false);
         }

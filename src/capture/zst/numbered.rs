@@ -23,10 +23,8 @@ impl Zst {
         self.check_known(engine, &place)?;
         let name = FrameName::Data(place.index);
         let decoded = engine.decoder.decode_alone(&*self.file, span, name, out);
-        let outcome = decoded.and_then(|()| self.check_head(&place));
-        if let Err(Error::Fault(fault)) = &outcome
-            && !fault.kind.is_changed()
-        {
+        let outcome = self.judge(&place, decoded);
+        if let Err(Error::Fault(fault)) = &outcome {
             self.note_bad_frame(&place, fault);
         }
         outcome

@@ -272,8 +272,17 @@ impl Zst {
     ) -> Result<(), Error> {
         let (span, name) = (&place.span, FrameName::Data(place.index));
         let decoder = &engine.decoder;
-        decoder.decode(&*self.file, span, name, out, stored)?;
-        self.check_head(place)
+        let outcome = decoder.decode(&*self.file, span, name, out, stored);
+        self.judge(place, outcome)
+    }
+
+    /// What came of decoding the frame at `place`, if the file still is the capture that was walked: else whatever came of it
+    /// says nothing of that one.
+    pub(super) fn judge(&self, place: &Place, outcome: Result<(), Error>) -> Result<(), Error> {
+        match &outcome {
+            Ok(()) | Err(Error::Fault(_)) => self.check_head(place).and(outcome),
+            Err(_) => outcome,
+        }
     }
 
     /// That the file still starts as it did when the frame at `place` was walked.
