@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
@@ -14,11 +14,11 @@ use tempfile::TempDir;
 use super::{cat, give, open_to_all, put};
 use crate::common::mounted::Mounted;
 use crate::common::user::{DAEMON, as_user, set_mode};
-use crate::common::{run, tool};
+use crate::common::{Ran, run, tool};
 
 /// A folder `team`, with `open` for all and `closed` for its owner alone in it. Each holds a capture `x`, and a folder `sub`
 /// for all; `closed` holds a capture `secret` beside.
-fn team() -> (TempDir, std::path::PathBuf) {
+fn team() -> (TempDir, PathBuf) {
     let (folder, source, _) = open_to_all();
     for (name, seed) in [("open", 90), ("closed", 91)] {
         let within = source.join("team").join(name);
@@ -142,13 +142,26 @@ fn in_a_mount_for_one_user_a_folder_is_what_its_path_leads_to() {
     tree.lookup(open, OsStr::new("secret.pcap")).unwrap();
 }
 
+/// The team's folder, mounted for everybody; another user may rename what is in it, and `open` is his.
+fn others_team() -> (TempDir, PathBuf, Mounted) {
+    let (folder, source) = team();
+    give(&source.join("team/open"), DAEMON);
+    set_mode(&source.join("team"), 0o777);
+    let mounted = Mounted::new(&source, "allow_other");
+    (folder, source, mounted)
+}
+
+/// Runs a script of Perl's as that user; it is given the team's folder in the mount, and in SOURCE.
+#[track_caller]
+fn as_other(script: &str, mounted: &Mounted, source: &Path) -> Ran {
+    let mut command = as_user(DAEMON, &[]);
+    command.arg(tool("perl").get_program()).args(["-e", script]);
+    run(command.arg(mounted.join("team")).arg(source.join("team"))).ok()
+}
+
 #[test]
 fn who_puts_a_closed_folder_in_the_place_of_an_open_one_learns_no_name_in_it() {
-    let (_folder, source) = team();
-    let in_source = source.join("team");
-    give(&in_source.join("open"), DAEMON);
-    set_mode(&in_source, 0o777);
-    let mounted = Mounted::new(&source, "allow_other");
+    let (_folder, source, mounted) = others_team();
     // All of it as the other user: the folder is opened while it may be, and read when another is there.
     let script = r#"
         my ($mnt, $source) = @ARGV;
@@ -157,10 +170,7 @@ fn who_puts_a_closed_folder_in_the_place_of_an_open_one_learns_no_name_in_it() {
         rename("$source/closed", "$source/open") or die "in its place: $!";
         print "$_\n" for readdir $held;
     "#;
-    let perl = tool("perl");
-    let mut as_other = as_user(DAEMON, &[]);
-    as_other.arg(perl.get_program()).args(["-e", script]);
-    let ran = run(as_other.arg(mounted.join("team")).arg(&in_source)).ok();
+    let ran = as_other(script, &mounted, &source);
     assert_eq!(ran.text(), "", "{}", ran.stderr);
     // By its path it is closed, and to its owner it is open; the other one is where it was put.
     let seen = mounted.join("team/open/secret.pcap");
@@ -174,11 +184,7 @@ fn who_puts_a_closed_folder_in_the_place_of_an_open_one_learns_no_name_in_it() {
 
 #[test]
 fn who_swaps_an_open_folder_and_a_closed_one_all_the_time_reads_nothing_in_the_closed_one() {
-    let (_folder, source) = team();
-    let in_source = source.join("team");
-    give(&in_source.join("open"), DAEMON);
-    set_mode(&in_source, 0o777);
-    let mounted = Mounted::new(&source, "allow_other");
+    let (_folder, source, mounted) = others_team();
     // The one process swaps until it is killed; the other one tries, and tells how often it came to either capture.
     let script = r#"
         my ($mnt, $source) = @ARGV;
@@ -201,9 +207,6 @@ fn who_swaps_an_open_folder_and_a_closed_one_all_the_time_reads_nothing_in_the_c
         print "secret $count{secret}\n";
         die "x $count{x}, missed $count{missed}" unless $count{x} && $count{missed};
     "#;
-    let perl = tool("perl");
-    let mut as_other = as_user(DAEMON, &[]);
-    as_other.arg(perl.get_program()).args(["-e", script]);
-    let ran = run(as_other.arg(mounted.join("team")).arg(&in_source)).ok();
+    let ran = as_other(script, &mounted, &source);
     assert_eq!(ran.text(), "secret 0\n", "{}", ran.stderr);
 }
