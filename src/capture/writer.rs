@@ -7,6 +7,7 @@
 mod finish;
 mod leftover;
 mod partial;
+mod pending;
 mod record;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use self::finish::Named;
 use self::leftover::{Leftover, PassedOver};
 use self::partial::Partial;
 pub use self::partial::{PARTIAL_SUFFIX, partial_path};
+use self::pending::Pending;
 use super::error::Error;
 use crate::format::marker;
 use crate::format::pcap::{GlobalHeader, RecordFault, RecordFaultKind};
@@ -98,8 +100,7 @@ pub struct Writer {
     leftover: Option<Leftover>,
     is_resumed: bool,
     named: Named,
-    /// Source bytes that no frame holds yet.
-    pending: Vec<u8>,
+    pending: Pending,
     /// What is wrong with the source, once something is: nothing is taken of it any more.
     refused: Option<Error>,
     stored: Vec<u8>,
@@ -149,7 +150,7 @@ impl Writer {
             leftover: None,
             is_resumed: leftover.is_some(),
             named: Named::Partial,
-            pending: Vec::new(),
+            pending: Pending::default(),
             refused: None,
             stored: Vec::new(),
             written: Written::default(),
@@ -201,13 +202,7 @@ impl Writer {
         if self.pending_bytes() > PENDING_MOST {
             self.write_full_frames()?;
         }
-        let len = parts.iter().map(|part| part.len()).sum();
-        self.pending
-            .try_reserve(len)
-            .map_err(|_| Error::NoMemory(len as u64))?;
-        for part in parts {
-            self.pending.extend_from_slice(part);
-        }
+        self.pending.add(parts)?;
         self.write_full_frames()
     }
 
@@ -350,7 +345,7 @@ impl Writer {
             .map_err(|code| Error::Zstd(zstd_safe::get_error_name(code)))?;
         self.append(&stored)?;
         self.stored = stored;
-        self.pending.drain(..len);
+        self.pending.take_out(len);
         self.written.source_bytes += len as u64;
         // Not before the frame is written: what cannot be written now is written the next time.
         if let Some(splitter) = &mut self.splitter {

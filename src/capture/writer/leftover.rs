@@ -4,6 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use super::Written;
+use super::pending::Pending;
 use crate::capture::error::Error;
 use crate::capture::read_at::read_part;
 use crate::capture::report::check_frame;
@@ -138,7 +139,7 @@ impl Leftover {
     /// [`Error::NotResumable`] when the source is another capture.
     pub(super) fn pass_over(
         &mut self,
-        pending: &mut Vec<u8>,
+        pending: &mut Pending,
         appends: bool,
     ) -> Result<PassedOver, Error> {
         let mut passed = match self.passed {
@@ -175,12 +176,12 @@ impl Leftover {
             passed = span.src_end().as_u64();
         };
         // Also before an error: behind one of the disk's the comparison goes on here.
-        pending.drain(..done);
+        pending.take_out(done);
         outcome
     }
 
     /// Tells by the global header and the first record what the source is, and takes the header out of `pending`.
-    fn begin(&self, pending: &mut Vec<u8>, appends: bool) -> Result<Begun, Error> {
+    fn begin(&self, pending: &mut Pending, appends: bool) -> Result<Begun, Error> {
         let Some((header, behind)) = pending.split_first_chunk::<HEADER_LEN>() else {
             return Ok(Begun::NotYet);
         };
@@ -199,7 +200,7 @@ impl Leftover {
                 false => return Err(other_capture()),
             }
         };
-        pending.drain(..HEADER_LEN);
+        pending.take_out(HEADER_LEN);
         Ok(begun)
     }
 
@@ -207,7 +208,7 @@ impl Leftover {
     ///
     /// # Errors
     /// [`Error::NotResumable`] when what is there goes on.
-    pub(super) fn end(&self, pending: &mut Vec<u8>, appends: bool) -> Result<(), Error> {
+    pub(super) fn end(&self, pending: &mut Pending, appends: bool) -> Result<(), Error> {
         if self.passed.is_some() || !appends && self.written.frames > 0 {
             return Err(Error::NotResumable(
                 "the input ends before what the partial file holds",
@@ -217,7 +218,7 @@ impl Leftover {
         if !has_header {
             return Err(other_capture());
         }
-        pending.drain(..HEADER_LEN);
+        pending.take_out(HEADER_LEN);
         Ok(())
     }
 }

@@ -14,7 +14,7 @@ impl Writer {
         match &self.splitter {
             None if self.pending.is_empty() => self.write(&header.to_bytes()),
             // It could not be written before.
-            None if self.pending == header.to_bytes() => self.write(&[]),
+            None if *self.pending == header.to_bytes() => self.write(&[]),
             Some(splitter) if splitter.header() == header => Ok(()),
             _ => Err(Error::NotResumable(
                 "the file has another global header already",
