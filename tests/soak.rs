@@ -14,6 +14,7 @@ mod common;
 mod soak;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
@@ -78,6 +79,7 @@ fn soak_for(time: Duration) -> BTreeMap<String, u64> {
     let at_first = Vitals::of(mounted.pid());
     let field = Field::new(day.source(), mounted.path().to_path_buf(), WRITERS);
     let (looks, delays, early) = work(&field, &mounted, time);
+    look_round(&field);
     settle(&mounted, &field);
     let at_last = Vitals::of(mounted.pid());
     judge(&field, &at_first, &at_last);
@@ -156,6 +158,18 @@ impl Drop for Done {
     fn drop(&mut self) {
         // Nobody listens after a failure.
         let _ = self.1.send(std::mem::take(&mut self.0));
+    }
+}
+
+/// Opens every capture that is left, several times: with each the mount looks at one of those that it keeps open, in turn, and
+/// lets go of what was removed. Of a removal in the very last moment nothing else would tell it.
+fn look_round(field: &Field) {
+    for _ in 0..4 {
+        for capture in (0..WRITERS).flat_map(|writer| field.of(writer)) {
+            if let Err(error) = File::open(field.mnt.join(&capture.name)) {
+                field.fail(format!("{}: {error}", capture.name));
+            }
+        }
     }
 }
 
