@@ -1,8 +1,10 @@
 //! Complete captures whose frame table was kept: a good one is taken and a wrong one is found out, or the disk's error
 //! comes through.
 
+use std::cell::RefCell;
+use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,11 +35,11 @@ fn open(engine: &Arc<Engine>, disk: &Disk) -> Result<Source, Error> {
     source
 }
 
-/// A folder of tables with one entry.
+/// An entry of a folder of tables.
 struct Kept {
-    folder: TempDir,
-    entry: PathBuf,
+    name: OsString,
     bytes: Vec<u8>,
+    folders: RefCell<Vec<TempDir>>,
 }
 
 impl Kept {
@@ -45,19 +47,22 @@ impl Kept {
         let folder = scratch();
         open(&engine(folder.path()), &Disk::with(physical)).unwrap();
         let mut entries = fs::read_dir(folder.path()).unwrap();
-        let entry = entries.next().expect("a table was kept").unwrap().path();
-        let bytes = fs::read(&entry).unwrap();
+        let entry = entries.next().expect("a table was kept").unwrap();
         Self {
-            folder,
-            entry,
-            bytes,
+            name: entry.file_name(),
+            bytes: fs::read(entry.path()).unwrap(),
+            folders: RefCell::default(),
         }
     }
 
-    /// The entry as it was, and an engine that has seen nothing of it.
+    /// An engine that has seen nothing of the entry, which is as it was. In a folder of its own: an engine that found it wrong
+    /// writes a right one, in the background, and may do so still when the next one looks.
     fn again(&self) -> Arc<Engine> {
-        fs::write(&self.entry, &self.bytes).unwrap();
-        engine(self.folder.path())
+        let folder = scratch();
+        fs::write(folder.path().join(&self.name), &self.bytes).unwrap();
+        let engine = engine(folder.path());
+        self.folders.borrow_mut().push(folder);
+        engine
     }
 }
 
