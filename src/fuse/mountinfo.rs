@@ -68,9 +68,9 @@ fn last_at(mountinfo: &[u8], point: &Path) -> Option<Mount> {
 }
 
 fn find_in(mountinfo: &[u8], wanted: &Mount) -> Whereabouts {
-    let identity = |mount: &Mount| (mount.id, mount.device.clone(), mount.fstype.clone());
-    let found = mounts(mountinfo).find(|mount| identity(mount) == identity(wanted));
-    let Some(found) = found else {
+    let identity = (wanted.id, &wanted.device, &wanted.fstype);
+    let is_it = |mount: &Mount| (mount.id, &mount.device, &mount.fstype) == identity;
+    let Some(found) = mounts(mountinfo).find(is_it) else {
         return Whereabouts::Gone;
     };
     match last_at(mountinfo, &found.point) {
