@@ -27,8 +27,7 @@ const FOUR_GIB: u64 = 4 * GIB;
 
 /// At least so much source, in bytes; over 6 GiB, or `PCAPZST_GIB`.
 fn source_min() -> u64 {
-    let gib = number("PCAPZST_GIB", 6);
-    u64::try_from(gib).unwrap() * GIB + (200 << 20)
+    number("PCAPZST_GIB", 6) * GIB + (200 << 20)
 }
 
 /// Four runs of records, each several MiB of source and a few hundred bytes on disk, in an order that repeats late.

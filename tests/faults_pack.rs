@@ -31,7 +31,7 @@ const MORE_TRIES: usize = 5;
 
 /// Kills of each kind; four kinds.
 fn kills() -> usize {
-    number("PCAPZST_KILLS", 240).div_ceil(4)
+    number("PCAPZST_KILLS", 240_usize).div_ceil(4)
 }
 
 fn rng(seed: usize) -> Rng {

@@ -19,9 +19,8 @@ use std::time::UNIX_EPOCH;
 use common::day::scratch;
 use common::live::{Live, decoded};
 use common::pcap::{Magic, Pcap};
-use common::sys::changes_in;
+use common::sys::{await_change, changes_in, pidfd};
 use common::{Ran, assert_same, names, pcapzst, run};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 
 /// Packs `pcap`, which `change` meets once the partial file is there: it is refused, and only the input is left.
@@ -33,19 +32,15 @@ fn refused_when(pcap: &Pcap, change: impl FnOnce(&File)) {
     let file = OpenOptions::new().write(true).open(&input).unwrap();
     // Any write from now on has another time, however coarse the clock.
     file.set_modified(UNIX_EPOCH).unwrap();
-    let mut changes = changes_in(folder.path()).unwrap();
+    let changes = changes_in(folder.path()).unwrap();
     let mut command = pcapzst();
     // At this level it goes on for a second and more.
     command.args(["pack", "--level", "19"]).arg(&input);
     command.arg("-o").arg(folder.path());
     let mut packing = Live::spawn(command.stderr(Stdio::piped()));
-    let mut wanted = [PollFd::new(
-        std::os::fd::AsFd::as_fd(&changes),
-        PollFlags::POLLIN,
-    )];
-    assert_eq!(poll(&mut wanted, PollTimeout::from(30_000_u16)), Ok(1));
+    let running = pidfd(packing.pid().as_raw()).unwrap();
+    assert!(await_change(&changes, &running), "it has ended");
     kill(packing.pid(), Signal::SIGSTOP).unwrap();
-    let _events = changes.read(&mut [0; 4096]).unwrap();
     assert_eq!(names(folder.path()), [b"x.pcap.zst.partial"], "too late");
     change(&file);
     kill(packing.pid(), Signal::SIGCONT).unwrap();

@@ -30,10 +30,7 @@ const ROUND: usize = 1000;
 const LOOKS: u64 = 2;
 
 fn wanted_renames() -> usize {
-    let renames = std::env::var("PCAPZST_RENAMES").ok();
-    renames.map_or(500, |renames| {
-        renames.parse().expect("PCAPZST_RENAMES is a number")
-    })
+    common::number("PCAPZST_RENAMES", 500)
 }
 
 /// What readers and renamer share. The files are `0.pcap`, `1.pcap` and so on, all with the same bytes.

@@ -58,9 +58,7 @@ fn main() -> ExitCode {
     if has("--ignored") || filter.is_some_and(|filter| !"soak".contains(filter.as_str())) {
         return ExitCode::SUCCESS;
     }
-    let secs = std::env::var("PCAPZST_SOAK_SECS").map_or(5, |secs| {
-        secs.parse().expect("PCAPZST_SOAK_SECS is a number")
-    });
+    let secs = common::number("PCAPZST_SOAK_SECS", 5);
     let faults = soak_for(Duration::from_secs(secs));
     if faults.is_empty() {
         println!("soak: nothing wrong");

@@ -25,6 +25,7 @@ pub mod user;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::str::FromStr;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -37,8 +38,15 @@ use nix::unistd::Pid;
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// How much of a test is run: what the environment says, else the usual.
-pub fn number(variable: &str, usual: usize) -> usize {
-    std::env::var(variable).map_or(usual, |value| value.parse().unwrap())
+///
+/// # Panics
+/// When that is no number.
+pub fn number<T: FromStr>(variable: &str, usual: T) -> T {
+    let value = std::env::var(variable);
+    value.map_or(usual, |value| {
+        let number = value.parse();
+        number.unwrap_or_else(|_| panic!("{variable} is a number"))
+    })
 }
 
 /// xorshift64*: small, the same on every machine.

@@ -45,7 +45,7 @@ pub fn check(
     most: usize,
     run: impl Fn(usize, &[Step]) -> Result<(), String>,
 ) {
-    let cases = std::env::var(CASES).map_or(cases, |cases| cases.parse().unwrap());
+    let cases = crate::common::number(CASES, cases);
     let config = Config {
         cases,
         failure_persistence: None,
