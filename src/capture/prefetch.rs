@@ -1,7 +1,7 @@
 //! Reading ahead: which frames a sequential reader will want next, and which it is done with.
 //!
-//! Nothing is done for a reader that jumps about. The kernel's own readahead arrives out of order, a few requests at once:
-//! what lies near the furthest read still is sequential.
+//! Nothing is done for a reader that jumps about, however near. The kernel's own readahead arrives out of order, a few
+//! requests at once: what lies near the furthest read still is sequential, as long as the gaps get filled.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -14,6 +14,8 @@ const NEAR_BEFORE: u64 = 3 * 1024 * 1024;
 const NEAR_BEHIND: u64 = 3 * 1024 * 1024;
 /// Source bytes read in a row before anything is read ahead.
 const RUN_LEAST: u64 = 128 * 1024;
+/// A run is judged by this much of its end, or by as much as is read ahead where that is more.
+const JUDGED: u64 = 8 * 1024 * 1024;
 /// Frames this far before the furthest read are not wanted again.
 const PASSED_BY: u64 = 2 * 1024 * 1024;
 /// Source bytes that have to come together before frames are looked up.
@@ -34,9 +36,11 @@ pub struct Pattern(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
+    /// The first byte by which this run is judged.
+    start: u64,
     /// Behind the furthest byte read in this run.
     end: u64,
-    /// Bytes read in this run.
+    /// Bytes read from `start` to `end`, at most all of them: the same byte again is no progress. 0: nothing was read.
     run: u64,
     /// Behind the furthest byte asked for ahead.
     ahead: u64,
@@ -53,16 +57,43 @@ pub(super) struct Hint {
     pub(super) passed: Range<u64>,
 }
 
+impl State {
+    fn span(&self) -> u64 {
+        self.end - self.start
+    }
+
+    /// Takes a read into the run, of which no more than the last `judged` bytes are looked at: those before are taken for read.
+    fn extend(&mut self, offset: u64, len: u64, judged: u64) {
+        self.start = self.start.min(offset);
+        self.end = self.end.max(offset.saturating_add(len));
+        let left_behind = self.span().saturating_sub(judged);
+        self.start += left_behind;
+        self.run = self.run.saturating_add(len).saturating_sub(left_behind);
+        self.run = self.run.min(self.span());
+    }
+
+    /// Whether more was left out than was read.
+    fn skips(&self) -> bool {
+        self.run < self.span() / 2
+    }
+}
+
 impl Pattern {
     /// Notes a read of `len` bytes at `offset`; what follows from it, `None` if nothing does. Reads ahead by `most` bytes at
     /// most.
     pub(super) fn note(&self, offset: u64, len: u64, most: u64) -> Option<Hint> {
         let mut state = lock(&self.0);
         let end = offset.saturating_add(len);
-        let is_near = offset.saturating_add(NEAR_BEFORE) >= state.end
+        // What a handle reads first is in a row where it begins with the first byte.
+        let is_near = (state.run > 0 || offset == 0)
+            && offset.saturating_add(NEAR_BEFORE) >= state.end
             && offset <= state.end.saturating_add(NEAR_BEHIND);
-        if !is_near {
+        if is_near {
+            state.extend(offset, len, most.max(JUDGED));
+        }
+        if !is_near || state.skips() && state.span() > NEAR_BEHIND {
             *state = State {
+                start: offset,
                 end,
                 run: len,
                 ahead: end,
@@ -70,10 +101,8 @@ impl Pattern {
             };
             return None;
         }
-        state.run += end.saturating_sub(state.end);
-        state.end = state.end.max(end);
         state.ahead = state.ahead.max(state.end);
-        if state.run < RUN_LEAST {
+        if state.run < RUN_LEAST || state.skips() {
             return None;
         }
         let mut hint = Hint::default();
@@ -123,6 +152,46 @@ mod tests {
     fn a_reader_that_jumps_about_gets_nothing_read_ahead() {
         let jumps = (0..1000).map(|jump| (jump * 7_654_321) % (1 << 30));
         assert_eq!(hints(jumps, 4 * KIB), []);
+    }
+
+    #[test]
+    fn a_reader_that_jumps_about_within_a_small_capture_gets_nothing_read_ahead() {
+        let jumps = (1..200).map(|jump| (jump * 7_654_321) % (2048 * KIB));
+        assert_eq!(hints(jumps, 4 * KIB), []);
+    }
+
+    #[test]
+    fn a_first_read_in_the_middle_or_the_same_one_many_times_gets_nothing_read_ahead() {
+        assert_eq!(hints([1024 * KIB], 128 * KIB), []);
+        assert_eq!(hints([1024 * KIB; 1000], 4 * KIB), []);
+    }
+
+    #[test]
+    fn a_reader_that_takes_a_little_of_each_mebibyte_gets_nothing_read_ahead() {
+        assert_eq!(hints((0..1000).map(|read| read * 1024 * KIB), 4 * KIB), []);
+    }
+
+    #[test]
+    fn a_reader_in_a_row_behind_a_jump_nearby_gets_frames_read_ahead_soon() {
+        let pattern = Pattern::default();
+        pattern.note(0, 4 * KIB, AHEAD_MOST);
+        let jump = NEAR_BEHIND - 100 * KIB;
+        let ahead = (0..1000)
+            .map(|read| jump + read * 4 * KIB)
+            .find(|at| pattern.note(*at, 4 * KIB, AHEAD_MOST).is_some());
+        assert!(ahead.expect("a sequential reader") <= NEAR_BEHIND + RUN_LEAST);
+    }
+
+    #[test]
+    fn a_reader_that_begins_to_jump_after_a_long_run_soon_gets_nothing_read_ahead() {
+        let pattern = Pattern::default();
+        let row = 1000 * 1024 * KIB;
+        for read in 0..1000 {
+            pattern.note(read * 1024 * KIB, 1024 * KIB, AHEAD_MOST);
+        }
+        let jumps = (0..1000).map(|jump| row + jump * 1024 * KIB);
+        let hints = jumps.filter_map(|at| pattern.note(at, 4 * KIB, AHEAD_MOST));
+        assert!(hints.count() <= 5);
     }
 
     #[test]
