@@ -27,9 +27,7 @@ use common::day::scratch;
 use common::frames::Marked;
 use common::mounted::Mounted;
 use common::pcap::{Magic, Pcap};
-use common::sys::attribute;
 use gate::Gate;
-use serde_json::Value;
 use tempfile::TempDir;
 
 /// Captures on a slow disk, mounted.
@@ -82,11 +80,8 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    /// A counter of the mount's.
     fn counter(&self, name: &str) -> u64 {
-        let json = attribute(self.mounted.path(), "user.pcapzst.stats").unwrap();
-        let parsed: Value = serde_json::from_str(&json).unwrap();
-        parsed[name].as_u64().unwrap()
+        self.mounted.counter(name)
     }
 
     /// Waits until `is_so`: for what the kernel or the mount does behind a program's end, of which nothing tells.

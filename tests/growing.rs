@@ -19,11 +19,9 @@ use std::path::{Path, PathBuf};
 use common::day::Day;
 use common::frames::Marked;
 use common::growth::{Form, Growth};
-use common::mounted::Mounted;
 use common::pcap::{Magic, Pcap};
-use common::sys::{self, Map, Sharing, attribute};
+use common::sys::{self, Map, Sharing};
 use common::{Rng, assert_same, run, tool};
-use serde_json::Value;
 
 const PAGE: usize = 4096;
 
@@ -116,13 +114,6 @@ fn a_map_touched_behind_the_size_the_kernel_knows_is_an_error_until_somebody_ask
     assert_same(&got, &pcap.bytes[behind..behind + 100], "after fstat");
 }
 
-/// The mount's counters.
-fn stats(mounted: &Mounted, key: &str) -> u64 {
-    let text = attribute(mounted.path(), "user.pcapzst.stats").unwrap();
-    let stats: Value = serde_json::from_str(&text).unwrap();
-    stats[key].as_u64().unwrap()
-}
-
 #[test]
 fn an_append_costs_one_decode_and_nobody_reads_again_what_was_read() {
     const BEFORE: usize = 300;
@@ -139,10 +130,10 @@ fn an_append_costs_one_decode_and_nobody_reads_again_what_was_read() {
     let mut got = Vec::new();
     follower.read_to_end(&mut got).unwrap();
     assert_eq!(got.len(), frames[BEFORE - 1].0.end);
-    assert_eq!(stats(&mounted, "decodes"), BEFORE as u64);
+    assert_eq!(mounted.counter("decodes"), BEFORE as u64);
 
     let (bytes_before, calls_before) = mounted.reads();
-    let given_before = stats(&mounted, "read_bytes");
+    let given_before = mounted.counter("read_bytes");
     let random = File::open(&path).unwrap();
     let mut rng = Rng::new(93);
     let mut writer = append_to(&physical);
@@ -163,9 +154,9 @@ fn an_append_costs_one_decode_and_nobody_reads_again_what_was_read() {
             asked += PAGE;
         }
     }
-    let decodes = stats(&mounted, "decodes");
+    let decodes = mounted.counter("decodes");
     assert_eq!(decodes, (BEFORE + APPENDS) as u64, "one an append");
-    let given = stats(&mounted, "read_bytes") - given_before;
+    let given = mounted.counter("read_bytes") - given_before;
     assert_eq!(given, asked as u64, "no byte was asked for twice");
     let (bytes, calls) = mounted.reads();
     let on_disk: usize = frames[BEFORE..].iter().map(|(_, disk)| disk.len()).sum();

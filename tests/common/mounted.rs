@@ -143,6 +143,14 @@ impl Mounted {
         ended
     }
 
+    /// One of the mount's counters, by its name in `status --json`.
+    #[track_caller]
+    pub fn counter(&self, name: &str) -> u64 {
+        let stats = super::sys::attribute(self.path(), "user.pcapzst.stats").unwrap();
+        let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+        stats[name].as_u64().unwrap()
+    }
+
     /// CPU time of the program so far, in hundredths of a second (`USER_HZ`, proc(5)).
     pub fn cpu_centiseconds(&self) -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
@@ -151,10 +159,20 @@ impl Mounted {
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     }
 
+    /// Memory that the program has resident, in KiB.
+    pub fn resident_kib(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
     /// The most memory the program ever had resident, in KiB.
     pub fn peak_kib(&self) -> u64 {
+        self.status("VmHWM:")
+    }
+
+    /// What the kernel tells of the program (`/proc/PID/status`).
+    fn status(&self, key: &str) -> u64 {
         let file = format!("/proc/{}/status", self.child.id());
-        number_after(&std::fs::read_to_string(file).unwrap(), "VmHWM:")
+        number_after(&std::fs::read_to_string(file).unwrap(), key)
     }
 
     /// Bytes and calls of read(2) and its kin by the program so far.

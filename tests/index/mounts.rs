@@ -14,10 +14,11 @@ use crate::entry::{self, Entry, settle};
 
 /// The counters of a mount.
 fn counters(mounted: &Mounted) -> (u64, u64, u64) {
-    let json = attribute(mounted.path(), "user.pcapzst.stats").unwrap();
-    let parsed: serde_json::Value = serde_json::from_str(&json).unwrap();
-    let of = |name: &str| parsed[name].as_u64().unwrap();
-    (of("index_hits"), of("index_misses"), of("index_drops"))
+    (
+        mounted.counter("index_hits"),
+        mounted.counter("index_misses"),
+        mounted.counter("index_drops"),
+    )
 }
 
 #[test]

@@ -68,8 +68,8 @@ fn every_way_to_read_a_passed_file_gives_its_bytes() {
     assert_eq!(file.read(&mut [0; 10]).unwrap(), 0, "the end");
     let cat = run(crate::common::tool("cat").arg(shown.path())).ok();
     assert_same(&cat.stdout, &pcap.bytes, "cat");
-    assert_eq!(shown.count("reads"), 0);
-    assert_eq!(shown.count("passthrough_opens"), 2);
+    assert_eq!(shown.mounted.counter("reads"), 0);
+    assert_eq!(shown.mounted.counter("passthrough_opens"), 2);
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn other_files_are_passed_too_where_they_are_shown() {
     fs::write(&notes, "words").unwrap();
     super::shown::rest(&notes);
     assert_eq!(fs::read(shown.mounted.join("notes.txt")).unwrap(), b"words");
-    assert_eq!(shown.count("passthrough_opens"), 1);
-    assert_eq!(shown.count("reads"), 0);
+    assert_eq!(shown.mounted.counter("passthrough_opens"), 1);
+    assert_eq!(shown.mounted.counter("reads"), 0);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn two_names_of_one_file_are_passed_each_for_itself() {
     fs::hard_link(shown.at(""), &twin).unwrap();
     let first = shown.open_passed();
     let second = File::open(shown.mounted.join("y.pcap")).unwrap();
-    assert_eq!(shown.count("passthrough_opens"), 2);
+    assert_eq!(shown.mounted.counter("passthrough_opens"), 2);
     drop(first);
     shown.assert_passed(&second, &pcap.bytes, "the other name");
     shown.assert_passed(&shown.open_passed(), &pcap.bytes, "once more");

@@ -21,7 +21,7 @@ fn many_handles_of_one_capture_take_one_descriptor() {
     let first = shown.open_passed();
     let before = shown.descriptors();
     let files: Vec<File> = (0..100).map(|_| shown.open()).collect();
-    assert_eq!(shown.count("passthrough_opens"), 101);
+    assert_eq!(shown.mounted.counter("passthrough_opens"), 101);
     assert_eq!(shown.descriptors(), before);
     for file in files.iter().chain([&first]) {
         assert_same(&all_of(file), &pcap.bytes, "one of many");
@@ -88,7 +88,7 @@ fn captures_on_an_overlay_are_passed_and_an_overlay_is_laid_over_the_others() {
     );
     let bytes = fs::read(above.path().join("x.pcap")).unwrap();
     assert_same(&bytes, &pcap.bytes, "under an overlay");
-    assert_eq!(shown.count("passthrough_opens"), 1);
+    assert_eq!(shown.mounted.counter("passthrough_opens"), 1);
     drop(above);
 }
 

@@ -139,5 +139,5 @@ fn opens_and_closes_at_the_same_time_never_fail() {
             }
         });
     });
-    assert!(shown.count("passthrough_opens") > 0);
+    assert!(shown.mounted.counter("passthrough_opens") > 0);
 }

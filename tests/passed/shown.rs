@@ -6,11 +6,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::common::assert_same;
 use crate::common::day::scratch;
 use crate::common::mounted::{Mounted, free};
-use crate::common::{assert_same, sys};
 use nix::mount::{MsFlags, mount};
-use serde_json::{Map, Value};
 use tempfile::TempDir;
 
 /// Longer ago than a file must be at rest to be passed.
@@ -106,21 +105,12 @@ impl Shown {
         File::open(self.path()).unwrap()
     }
 
-    pub fn stats(&self) -> Map<String, Value> {
-        let stats = sys::attribute(self.mounted.path(), "user.pcapzst.stats").unwrap();
-        serde_json::from_str(&stats).unwrap()
-    }
-
-    pub fn count(&self, key: &str) -> u64 {
-        self.stats()[key].as_u64().unwrap()
-    }
-
     /// Opens, and whether the kernel was given the file.
     #[track_caller]
     pub fn opened(&self) -> (File, bool) {
-        let before = self.count("passthrough_opens");
+        let before = self.mounted.counter("passthrough_opens");
         let file = self.open();
-        (file, self.count("passthrough_opens") > before)
+        (file, self.mounted.counter("passthrough_opens") > before)
     }
 
     #[track_caller]
@@ -140,9 +130,9 @@ impl Shown {
     /// All bytes of the handle, of which this must be the first look; whether the program was asked for any.
     #[track_caller]
     pub fn read(&self, file: &File) -> (Vec<u8>, bool) {
-        let before = self.count("reads");
+        let before = self.mounted.counter("reads");
         let bytes = all_of(file);
-        (bytes, self.count("reads") > before)
+        (bytes, self.mounted.counter("reads") > before)
     }
 
     /// Checks that the kernel gives these bytes without a question.
@@ -163,7 +153,7 @@ impl Shown {
 
     /// Waits until the program has heard of every close: the kernel tells it later.
     pub fn await_closed(&self) {
-        while self.count("open_files") > 0 {}
+        while self.mounted.counter("open_files") > 0 {}
     }
 
     /// Descriptors that the program has open.

@@ -2,24 +2,18 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::sync::Barrier;
 use std::thread;
 
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
+use crate::common::assert_same;
 use crate::common::day::Day;
 use crate::common::frames::Marked;
 use crate::common::pcap::{Magic, Pcap};
-use crate::common::{assert_same, pcapzst, run};
 
 const READERS: usize = 32;
 const PIECE: usize = 4096;
-
-fn count(mnt: &Path, name: &str) -> u64 {
-    let status = run(pcapzst().args(["status", "--json"]).arg(mnt)).ok();
-    status.json()[0][name].as_u64().unwrap()
-}
 
 /// Under a partial name every read comes to the daemon; under a final one the kernel keeps pages too.
 #[test]
@@ -35,7 +29,7 @@ fn interleaved_readers_and_a_herd_have_each_frame_decoded_once() {
         // 32 readers at 32 offsets, a frame apart, a page at a time.
         let mounted = day.mount();
         let path = mounted.join("x.pcap");
-        let before = count(mounted.path(), "decodes");
+        let before = mounted.counter("decodes");
         thread::scope(|scope| {
             for (source, _) in &frames[..READERS] {
                 let (path, wanted) = (&path, &pcap.bytes);
@@ -49,7 +43,7 @@ fn interleaved_readers_and_a_herd_have_each_frame_decoded_once() {
                 });
             }
         });
-        let decodes = count(mounted.path(), "decodes") - before;
+        let decodes = mounted.counter("decodes") - before;
         assert!(decodes >= READERS as u64 - 1, "{ending}: {decodes} decodes");
         assert!(
             decodes <= frames.len() as u64,
@@ -63,7 +57,7 @@ fn interleaved_readers_and_a_herd_have_each_frame_decoded_once() {
         let path = mounted.join("x.pcap");
         let at = frames[frames.len() / 2].0.start.next_multiple_of(PIECE);
         let barrier = Barrier::new(READERS);
-        let before = count(mounted.path(), "decodes");
+        let before = mounted.counter("decodes");
         thread::scope(|scope| {
             for _ in 0..READERS {
                 scope.spawn(|| {
@@ -77,7 +71,7 @@ fn interleaved_readers_and_a_herd_have_each_frame_decoded_once() {
                 });
             }
         });
-        let decodes = count(mounted.path(), "decodes") - before;
+        let decodes = mounted.counter("decodes") - before;
         assert_eq!(decodes, 1, "{ending}");
     }
 }

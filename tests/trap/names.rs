@@ -16,22 +16,6 @@ use crate::common::{number, pcapzst, run, tool};
 const NAMES: usize = 6_000;
 const IN_A_FOLDER: usize = 1_000;
 
-fn resident_kib(mounted: &Mounted) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", mounted.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.unwrap()
-        .split_whitespace()
-        .next()
-        .unwrap()
-        .parse()
-        .unwrap()
-}
-
-fn count(mounted: &Mounted, name: &str) -> u64 {
-    let status = run(pcapzst().args(["status", "--json"]).arg(mounted.path())).ok();
-    status.json()[0][name].as_u64().unwrap()
-}
-
 /// Has the kernel forget the mount's names and inodes that nobody uses, and no other mount's, until so few are left: it
 /// tells them to the daemon in its own time.
 fn forget(mounted: &Mounted, most: u64) {
@@ -40,12 +24,12 @@ fn forget(mounted: &Mounted, most: u64) {
     let as_it_is =
         MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     mount(none, mounted.path(), none, as_it_is, none).unwrap();
-    while count(mounted, "inodes") > most {
+    while mounted.counter("inodes") > most {
         let patience = Duration::from_mins(1 + most / 10_000);
         assert!(
             begun.elapsed() < patience,
             "{} are left",
-            count(mounted, "inodes")
+            mounted.counter("inodes")
         );
         thread::yield_now();
     }
@@ -81,13 +65,13 @@ fn memory_levels_off_however_often_all_names_are_found_and_forgotten() {
             found += run(&mut find).ok().text().len();
         }
         assert_eq!(found, number);
-        let lookups = count(&mounted, "lookups");
+        let lookups = mounted.counter("lookups");
         assert!(
             lookups >= round * number as u64,
             "{lookups} in round {round}"
         );
         forget(&mounted, number as u64 / 10);
-        resident.push(resident_kib(&mounted));
+        resident.push(mounted.resident_kib());
     }
     // Kept, each name would be half a kilobyte, three times over. The heap takes some rounds to find its size.
     let most = resident[1] + 3_000 + number as u64 / 50;
