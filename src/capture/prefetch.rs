@@ -40,7 +40,7 @@ struct State {
     start: u64,
     /// Behind the furthest byte read in this run.
     end: u64,
-    /// Bytes read from `start` to `end`, at most all of them: the same byte again is no progress. 0: nothing was read.
+    /// Bytes read from `start` to `end`; what was read twice counts twice, up to all of them. 0: nothing was read.
     run: u64,
     /// Behind the furthest byte asked for ahead.
     ahead: u64,

@@ -1,7 +1,6 @@
 //! Complete captures whose frame table was kept: a good one is taken and a wrong one is found out, or the disk's error
 //! comes through.
 
-use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
@@ -39,7 +38,7 @@ fn open(engine: &Arc<Engine>, disk: &Disk) -> Result<Source, Error> {
 struct Kept {
     name: OsString,
     bytes: Vec<u8>,
-    folders: RefCell<Vec<TempDir>>,
+    folders: TempDir,
 }
 
 impl Kept {
@@ -51,18 +50,16 @@ impl Kept {
         Self {
             name: entry.file_name(),
             bytes: fs::read(entry.path()).unwrap(),
-            folders: RefCell::default(),
+            folders: scratch(),
         }
     }
 
     /// An engine that has seen nothing of the entry, which is as it was. In a folder of its own: an engine that found it wrong
     /// writes a right one, in the background, and may do so still when the next one looks.
     fn again(&self) -> Arc<Engine> {
-        let folder = scratch();
-        fs::write(folder.path().join(&self.name), &self.bytes).unwrap();
-        let engine = engine(folder.path());
-        self.folders.borrow_mut().push(folder);
-        engine
+        let folder = tempfile::tempdir_in(&self.folders).unwrap().keep();
+        fs::write(folder.join(&self.name), &self.bytes).unwrap();
+        engine(&folder)
     }
 }
 
